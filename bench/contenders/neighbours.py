@@ -1,16 +1,21 @@
 """A small job on a server that a large job uses at the same time, or that it has to itself.
 
-What is measured is how a server's I/O thread divides its time. So the server has a processor of its own, where it never
-sleeps, and the ranks share the others, where those of the small job go before all else. Between their all-reduces they
-sleep, or the large job's ranks would not get a processor. Over shared memory only: over TCP the kernel's work for all
-of them would share the ranks' processors as well.
+The third case tells the server's part from the ranks': the large job reduces within its node, so that its ranks keep
+their processors and the memory as busy as before, or busier, and the server hears nothing from them.
+
+What is measured is how a server's I/O thread divides its time. So the server has a processor of its own, where it does
+not sleep between small ops, and the ranks share the others, where those of the small job go before all else. Between
+their all-reduces they sleep, or the large job's ranks would not get a processor. Over shared memory only: over TCP the
+kernel's work for all of them would share the ranks' processors as well.
 """
 
+import enum
 import json
 import os
 import pathlib
 import subprocess
 import time
+import uuid
 
 from contenders.case import Case, Measured
 from contenders.shoal import Shoal
@@ -33,6 +38,13 @@ def split_processors() -> tuple[str, str]:
     return str(first), ",".join(map(str, others))
 
 
+class LargeJob(enum.Enum):
+    """Where its sums are made; shoal-perf's --node-reduce."""
+
+    IN_SERVER = "off"
+    IN_RANKS = "host"
+
+
 class SmallJob(Shoal):
     def __init__(
         self,
@@ -42,10 +54,10 @@ class SmallJob(Shoal):
         processes: Processes,
         server_flags: list[str],
         perf_flags: list[str],
-        beside_large_job: bool,
+        beside: LargeJob | None,
     ):
         server_processor, rank_processors = split_processors()
-        self.beside_large_job = beside_large_job
+        self.beside = beside
         self.on_ranks_processors = ["taskset", "--cpu-list", rank_processors]
         super().__init__(
             name,
@@ -60,7 +72,7 @@ class SmallJob(Shoal):
         self.timing_flags = ["--pause", str(PAUSE_US)]
 
     def measure(self, case: Case, timeout_s: float) -> Measured:
-        large = self.start_large_job() if self.beside_large_job else []
+        large = self.start_large_job(self.beside) if self.beside else []
         try:
             measured = super().measure(case, timeout_s)
             if ended := [rank.returncode for rank in large if rank.poll() is not None]:
@@ -72,25 +84,26 @@ class SmallJob(Shoal):
                 rank.wait()
                 self.processes.running.remove(rank)
 
-    def start_large_job(self) -> list[subprocess.Popen]:
-        """Its ranks, when several of its all-reduces have gone through the server."""
-        before = self.bytes_in()
-        flags = ["-b", str(LARGE_BYTES), "-n", str(ENDLESS), "-w", "0", "-c", "0"]
+    def start_large_job(self, where: LargeJob) -> list[subprocess.Popen]:
+        """Its ranks, when several of its all-reduces have ended."""
+        job = f"large-{uuid.uuid4().hex}"
+        flags = ["-b", str(LARGE_BYTES), "-n", str(ENDLESS), "-w", "0", "-c", "0", "--node-reduce", where.value]
         ranks = []
         for rank in range(LARGE_RANKS):
             node = self.network.workers[rank % len(self.network.workers)]
-            command = [*self.on_ranks_processors, *self.perf_command(node, "large")]
+            command = [*self.on_ranks_processors, *self.perf_command(node, job)]
             command += ["--world-size", str(LARGE_RANKS), "--rank", str(rank), *flags]
             ranks.append(self.processes.start(node, command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
         deadline = time.monotonic() + FLOW_TIMEOUT_S
-        while self.bytes_in() - before < 4 * LARGE_RANKS * LARGE_BYTES:
+        while self.ended_ops(job) < 4 * LARGE_RANKS:
             if time.monotonic() > deadline:
                 raise RigError(f"the large job did not come to four all-reduces within {FLOW_TIMEOUT_S} s")
             time.sleep(0.5)
         return ranks
 
-    def bytes_in(self) -> int:
-        """That the server has received, as it last told the scheduler."""
-        command = [str(self.programs / "shoalctl"), "--scheduler", self.scheduler, "--json", "servers"]
+    def ended_ops(self, job: str) -> int:
+        """Of all the job's ranks, as they last told the scheduler; none before they have joined."""
+        command = [str(self.programs / "shoalctl"), "--scheduler", self.scheduler, "--json", "jobs"]
         [output] = self.processes.run([(self.network.control, command)], timeout_s=30)
-        return sum(int(server["load"].get("bytes_in", 0)) for server in json.loads(output)["servers"])
+        jobs = json.loads(output)["jobs"]
+        return sum(int(each["load"].get("ops_completed", 0)) for each in jobs if each["name"] == job)

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from contenders.neighbours import SmallJob
+from contenders.neighbours import LargeJob, SmallJob
 from contenders.open_mpi import OpenMpi
 from contenders.server_thread import ServerThread
 from contenders.shoal import Shoal, has_flag
@@ -45,6 +45,7 @@ LABELS = {
     "shoal-shm-checked": "Shoal, shared memory, checksums",
     "shoal-shm-alone": "a small job, alone",
     "shoal-shm-beside": "a small job, beside a large one",
+    "shoal-shm-busy": "a small job, beside a large one that uses no server",
     "shoal-thread-alone": "a small job, alone",
     "shoal-thread-beside": "a small job, beside a large one",
     "shoal-thread-large": "the large job, alone",
@@ -74,6 +75,12 @@ TORCH = {
     "gloo-ddp": "gloo",
     "ddp-alone": "gloo",
     "gloo-step": "gloo",
+}
+# What a small job is beside.
+SMALL_JOB = {
+    "shoal-shm-alone": None,
+    "shoal-shm-beside": LargeJob.IN_SERVER,
+    "shoal-shm-busy": LargeJob.IN_RANKS,
 }
 SHOAL_FLAGS = {
     "shoal-shm": NETWORK_ONLY,
@@ -187,8 +194,7 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         perf_flags.append(f"--{NODE_REDUCE}=host")
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
-    if name.endswith(("-alone", "-beside")):
-        beside = name.endswith("-beside")
-        return SmallJob(name, programs, network, processes, server_flags, perf_flags, beside_large_job=beside)
+    if name in SMALL_JOB:
+        return SmallJob(name, programs, network, processes, server_flags, perf_flags, SMALL_JOB[name])
     env = {"LD_LIBRARY_PATH": str(ucx_library(name))} if name in OTHER_UCX else {}
     return Shoal(name, programs, network, processes, server_flags, perf_flags, env)

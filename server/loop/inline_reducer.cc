@@ -11,24 +11,37 @@ constexpr uint64_t kStepElements = 64;
 
 }  // namespace
 
+bool InlineReducer::TurnComesLater(const Waiting& a, const Waiting& b) {
+  return a.read_bytes != b.read_bytes ? a.read_bytes > b.read_bytes : a.number < b.number;
+}
+
 void InlineReducer::Start(const ReduceJob& job) {
   if (job.group >= queues_.size()) queues_.resize(job.group + 1);
   Queue& queue = queues_[job.group];
-  if (queue.jobs.empty()) waiting_.push_back(job.group);
   queue.jobs.push_back(job);
+  if (queue.jobs.size() > 1) return;
+  queue.read_bytes = std::max(queue.read_bytes, turn_began_at_bytes_);
+  Wait(job.group);
+}
+
+void InlineReducer::Wait(uint32_t group) {
+  waiting_.push_back({.read_bytes = queues_[group].read_bytes, .number = ++waited_, .group = group});
+  std::push_heap(waiting_.begin(), waiting_.end(), TurnComesLater);
 }
 
 void InlineReducer::Work(uint64_t* budget_bytes) {
-  while (*budget_bytes > 0 && !waiting_.empty()) {
-    if (next_ >= waiting_.size()) next_ = 0;
-    Queue& queue = queues_[waiting_[next_]];
-    const uint64_t turn_bytes = waiting_.size() == 1 ? *budget_bytes : std::min(*budget_bytes, kTurnBytes);
-    *budget_bytes -= std::min(*budget_bytes, TakeTurn(&queue, turn_bytes));
-    if (queue.jobs.empty()) {
-      waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(next_));
-    } else {
-      ++next_;
-    }
+  const size_t done_before = done_.size();
+  while (*budget_bytes > 0 && !waiting_.empty() && done_.size() == done_before) {
+    std::pop_heap(waiting_.begin(), waiting_.end(), TurnComesLater);
+    const Waiting next = waiting_.back();
+    waiting_.pop_back();
+    turn_began_at_bytes_ = next.read_bytes;
+    Queue& queue = queues_[next.group];
+    const uint64_t read_bytes =
+        TakeTurn(&queue, waiting_.empty() ? *budget_bytes : std::min(*budget_bytes, kTurnBytes));
+    *budget_bytes -= std::min(*budget_bytes, read_bytes);
+    queue.read_bytes += read_bytes;
+    if (!queue.jobs.empty()) Wait(next.group);
   }
 }
 

@@ -27,7 +27,8 @@ class Reducer {
   virtual ~Reducer() = default;
   virtual void Start(const ReduceJob& job) = 0;
   // A reducer that sums on the caller's thread works here. It subtracts the bytes that it reads from *budget_bytes and
-  // stops when nothing is left; its last step may read slightly more.
+  // stops when nothing is left; its last step may read slightly more. It stops sooner when jobs are done, whose
+  // results need not wait for what is left.
   virtual void Work(uint64_t* budget_bytes) = 0;
   // Work() is to be called again, without sleeping before.
   virtual bool HasWork() const = 0;

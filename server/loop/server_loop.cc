@@ -25,8 +25,12 @@ bool ServerLoop::RunOnce(Now now) {
   // With one group nobody else's message waits, and whole chunks are summed fastest.
   uint64_t reduce_budget_bytes = machine_.open_group_count() > 1 ? kReduceBytesPerRound : UINT64_MAX;
   do {
-    progress = progress || !actions_.empty();
-    Execute();
+    // All that is at hand is handed to the reducer before it works, so that it can choose what comes first.
+    while (!actions_.empty()) {
+      progress = true;
+      Execute();
+      TakeInResults(now);
+    }
     reducer_->Work(&reduce_budget_bytes);
     TakeInResults(now);
   } while (!actions_.empty());

@@ -126,7 +126,7 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
       record->plan.chunk_count > 1 && !group.WaitsForResult(rank)) {
     group.lateness().OnFreshBeginning(header->chunk, rank, now);
   }
-  last_op_was_small_ = record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes;
+  if (record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes) last_small_op_ns_ = now.monotonic_ns;
   if (TryAccept(group_index, event.peer, *header, event.offer, now, actions)) return;
   // No rank's credit bounds results that were asked for. Their chunk has lost its slot; the push that begins it anew
   // asks for them again.

@@ -61,8 +61,8 @@ class ServerMachine {
   uint64_t NextDeadlineNs() const;
 
   size_t open_group_count() const { return group_index_.size(); }
-  // Whether the newest push was of a small op; see core/small_op.h.
-  bool last_op_was_small() const { return last_op_was_small_; }
+  // When the newest push of a small op came, whatever large ones came since (core/small_op.h); 0: none did.
+  uint64_t last_small_op_ns() const { return last_small_op_ns_; }
 
   // How many connections of ranks of open groups have broken. Cheap, which counters() is not: it looks at every slot.
   uint64_t absences_noted() const { return absences_noted_; }
@@ -211,7 +211,7 @@ class ServerMachine {
   uint64_t absences_noted_ = 0;
   uint64_t next_give_up_ns_ = kNoDeadline;  // no absent rank is given up before; kNoDeadline: none is absent
   uint64_t next_release_ns_ = kNoDeadline;  // likewise, no failed group
-  bool last_op_was_small_ = false;
+  uint64_t last_small_op_ns_ = 0;
   std::vector<Rank> receivers_;  // scratch of SendResult
   ServerCounters counters_;
 };

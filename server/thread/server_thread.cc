@@ -146,7 +146,6 @@ std::optional<ServerMachineOptions> ServerThread::AwaitServe() {
 }
 
 void ServerThread::RunLoop(Transport* transport, const TimedReducer& reducer, ServerLoop* loop) {
-  uint64_t progress_ns = 0;
   uint64_t published_ns = 0;
   uint64_t absences_published = 0;
   bool changed = true;  // since the counters were published
@@ -160,9 +159,8 @@ void ServerThread::RunLoop(Transport* transport, const TimedReducer& reducer, Se
     const bool progress = loop->RunOnce(now);
     changed |= progress;
     if (progress) {
-      progress_ns = now.monotonic_ns;
       if (now.monotonic_ns - published_ns < kPublishIntervalNs) continue;
-    } else if (loop->last_op_was_small() && now.monotonic_ns - progress_ns < options_.spin_ns) {
+    } else if (loop->last_small_op_ns() != 0 && now.monotonic_ns - loop->last_small_op_ns() < options_.spin_ns) {
       sched_yield();
       continue;
     }

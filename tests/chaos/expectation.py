@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from chaos import promises
-from chaos.fault import IMPAIRMENTS
+from chaos.fault import IMPAIRMENTS, concerns_control
 from chaos.shape import Job
 from chaos.world import World
 
@@ -90,7 +90,7 @@ def told_deadline(failure: Failure, world: World) -> Failure | None:
 
 def judge_aborted(failure: Failure, world: World, job: Job, begin: float, gone_since: dict[int, float]) -> Verdict:
     lost = world.lost_ranks(job, begin, failure.at)
-    lost |= {rank: "it had ended" for rank, when in gone_since.items() if when <= failure.at}
+    lost |= {rank: "ended: after another failure" for rank, when in gone_since.items() if when <= failure.at}
     if not lost:
         return Verdict(False, "F11: no rank was lost, so no op may end with ABORTED")
     named = ranks_named(failure.text) & set(lost)
@@ -158,9 +158,10 @@ def patience(world: World, job: Job, now: float, changed_at: float, members: Seq
     since = changed_at
     bound_s, why = promises.works_again_s(shape), "I10"
     for incident in world.concerning(job, now - 3 * promises.leader_replaced_s(shape), now):
-        since = max([since, *(when for when in (incident.began, incident.mended) if when <= now)])
-        control = incident.fault.target.startswith(("scheduler-", "etcd-", "control-")) or incident.kind == "clock-jump"
-        if control and now - min(incident.mended, now) < promises.leader_replaced_s(shape):
+        # A link that begins to work badly breaks nothing: it has a bound of its own below.
+        moments = (incident.mended,) if incident.kind in IMPAIRMENTS else (incident.began, incident.mended)
+        since = max([since, *(when for when in moments if when <= now)])
+        if concerns_control(incident.fault) and now - min(incident.mended, now) < promises.leader_replaced_s(shape):
             bound_s, why = max(bound_s, promises.leader_replaced_s(shape)), "F16"
         elif incident.open_at(now) and incident.kind.startswith(("path-", "node-")):
             bound_s = max(bound_s, promises.way_around_s(shape))

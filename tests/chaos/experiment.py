@@ -302,6 +302,8 @@ class Experiment:
         self.end_services("server-", promises.DRAIN_S + 5)
         self.end_services("scheduler-", 15.0)
         self.findings.check_judged(time.monotonic())
+        self.findings.count("processes whose memory was judged", self.memory.judged())
+        self.findings.count("processes", len(self.memory.samples))
         for line in self.memory.grown():
             if line.startswith("etcd-") and ETCD_MEMORY in self.without:
                 continue

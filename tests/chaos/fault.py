@@ -131,6 +131,11 @@ def check(fault: Fault, shape: Shape) -> None:
         raise ValueError(f"{fault} begins before the start, or ends before its begin")
 
 
+def concerns_control(fault: Fault) -> bool:
+    """Whether another scheduler may have to lead after it."""
+    return fault.target.startswith(("scheduler-", "etcd-", "control-")) or fault.kind == "clock-jump"
+
+
 def draw(kind: Kind, shape: Shape, at_s: float, for_s: float, source: random.Random) -> Fault:
     target = source.choice(kind.targets(shape))
     peer = source.choice(kind.peers(shape, target)) if kind.peers else ""

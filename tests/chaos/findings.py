@@ -14,6 +14,7 @@ CHECKERS = (CLOSED_GROUPS, SLOW_JOIN, MOVES, ETCD_MEMORY)
 
 ALLOWED = "failures that failover.md allows"
 NOT_JUDGED = "failures not judged for want of processors"
+AFTER_MISJUDGED = "failures that may follow from one that was not judged or not allowed"
 # With more of them a run says too little: it belongs on another machine.
 MOST_NOT_JUDGED = 3
 MOST_NOT_JUDGED_SHARE = 0.05

@@ -8,7 +8,7 @@ from chaos import promises
 from chaos.chaos_cluster import ChaosCluster
 from chaos.expectation import Failure, Verdict, judge, patience
 from chaos.fault import RANK_GONE
-from chaos.findings import NOT_JUDGED, SLOW_JOIN, Findings
+from chaos.findings import AFTER_MISJUDGED, NOT_JUDGED, SLOW_JOIN, Findings
 from chaos.progress import Progress
 from chaos.shape import Job
 from chaos.starvation import Starvation
@@ -132,7 +132,9 @@ class JobWatch:
             self.findings.count(NOT_JUDGED)
             self.findings.note(f"not judged, a program got no processor for {silenced_s:.1f} s: {failure.text}", now)
             verdict = Verdict(True, "not judged: no processor")
-        elif not self.misjudged:
+        elif self.misjudged:
+            self.findings.count(AFTER_MISJUDGED)
+        else:
             self.findings.failure(first, verdict, f"{place}: {failure.text}", now)
         self.misjudged = self.misjudged or not verdict.allowed  # what follows from it is no further violation
         self.told.add(rank)

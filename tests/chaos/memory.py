@@ -12,7 +12,8 @@ MIB = 1 << 20
 PAGE_BYTES = 4096
 # A process has what it needs after this time; then it may grow by no more than this, however long it runs.
 WARM_UP_S = 30.0
-MOST_GROWTH_BYTES = 48 * MIB
+# By role, about twice what three hours showed.
+MOST_GROWTH_BYTES = {"scheduler": 12 * MIB, "server": 16 * MIB, "rank": 40 * MIB, "etcd": 48 * MIB}
 LEAST_SAMPLES = 20
 # UCX takes a message into a segment of its pool (docs/adr/0017), and a pool keeps its pages: it comes to hold as many
 # segments as there ever were chunks in flight, and large chunks fill them one by one. So it is looked at by itself, and
@@ -77,6 +78,10 @@ def growth(samples: Sequence[tuple[float, int]]) -> int | None:
     return int(statistics.median(values[-quarter:]) - statistics.median(values[:quarter]))
 
 
+def role_of(name: str) -> str:
+    return "rank" if "/" in name else name.rsplit("-", 1)[0]
+
+
 class MemoryWatch:
     """By process: a restarted one is another."""
 
@@ -98,7 +103,8 @@ class MemoryWatch:
         for (name, pid), samples in self.samples.items():
             more = growth([(when, memory.own_bytes) for when, memory in samples])
             last = samples[-1][1]
-            most_bytes = MOST_GROWTH_BYTES + (ETCD_LOG_BYTES if name.startswith("etcd-") else 0)
+            role = role_of(name)
+            most_bytes = MOST_GROWTH_BYTES[role] + (ETCD_LOG_BYTES if role == "etcd" else 0)
             if more is not None and more > most_bytes:
                 found.append(f"{name} (pid {pid}) grew by {more / MIB:.0f} MiB, to {last.own_bytes / MIB:.0f} MiB")
             most_pool_bytes = self.chunks_in_flight.get(name, 0) * SEGMENT_BYTES + POOL_SLACK_BYTES
@@ -109,11 +115,16 @@ class MemoryWatch:
                 )
         return found
 
+    def judged(self) -> int:
+        """How many processes lived long enough for growth to be told from warming up."""
+        every = self.samples.values()
+        return sum(growth([(when, memory.own_bytes) for when, memory in samples]) is not None for samples in every)
+
     def summary(self) -> dict[str, dict[str, float]]:
         """By role: the most that a process had, and the most that one grew; in MiB."""
         roles: dict[str, dict[str, float]] = {}
         for (name, _), samples in self.samples.items():
-            role = "rank" if "/" in name else name.rsplit("-", 1)[0]
+            role = role_of(name)
             entry = roles.setdefault(role, {"most_mib": 0.0, "most_growth_mib": 0.0, "most_pool_mib": 0.0})
             more = growth([(when, memory.own_bytes) for when, memory in samples]) or 0
             memories = [memory for _, memory in samples]

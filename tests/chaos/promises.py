@@ -37,6 +37,11 @@ def way_around_s(shape: Shape) -> float:
     return max(works_again_s(shape), LINK_SILENCE_NOTICED_S + RECONNECT_S + 1)
 
 
+def last_resort_s(shape: Shape) -> float:
+    """"Who declares a rank lost": a server that has lost a rank and has heard no scheduler since, after this."""
+    return shape.lease_s + 9
+
+
 def leader_replaced_s(shape: Shape) -> float:
     """F16: another leads within the leader's lease and a second, and members have come to it a lease and a half
     later."""

@@ -12,9 +12,10 @@ from collections import Counter
 from chaos import schedule
 from chaos.experiment import Outcome
 from chaos.fault import kinds_for
-from chaos.findings import ALLOWED, NOT_JUDGED
+from chaos.findings import AFTER_MISJUDGED, ALLOWED, NOT_JUDGED
 from chaos.pairs import Phases, count_pairs
 from chaos.paths import ROOT, SCHEDULES
+from chaos.world import REASONS
 
 PHASES = ("noticing", "settling", "open", "healing")
 
@@ -46,7 +47,7 @@ def make_record(outcome: Outcome, command: str, commit: str, machine_name: str) 
         "pairs": [[*pair, count] for pair, count in sorted(pairs.items())],
         "pairs_never_met": [[one, other] for one in kinds for other in kinds if not met(pairs, one, other)],
         "violations": [dataclasses.asdict(violation) for violation in outcome.violations],
-        "allowed": dict(Counter(why.split(":", 1)[0] for _, why, _ in outcome.allowed)),
+        "allowed": dict(Counter(reason_of(why) for _, why, _ in outcome.allowed)),
         "counts": outcome.counts,
         "void": outcome.void,
         "moves": outcome.moves,
@@ -58,6 +59,13 @@ def make_record(outcome: Outcome, command: str, commit: str, machine_name: str) 
         "worst_noise_s": outcome.worst_noise_s,
         "schedule": schedule.to_document(outcome.schedule),
     }
+
+
+def reason_of(why: str) -> str:
+    """The clause that allowed a failure; of a lost rank, for which reason it might be lost."""
+    clause, *rest = why.split(": ")
+    reason = next((part for part in rest if part in REASONS), "")
+    return f"{clause}: {reason}" if reason else clause
 
 
 def met(pairs: dict[tuple[str, str, str], int], one: str, other: str) -> int:
@@ -133,7 +141,19 @@ def page(records: list[dict]) -> str:
         "",
         *pair_lines(record),
         "",
+        "## What failed, and why it was allowed to",
+        "",
+        "A lost rank had ended, stood still, or was not heard. `docs/failover.md` has the clauses. Counted are calls, of"
+        f" all ranks that heard of it. {counts.get(AFTER_MISJUDGED, 0)} more may follow from one that was not judged or"
+        " was a violation.",
+        "",
+        *table(["clause", "calls"], [[clause, str(count)] for clause, count in record["allowed"].items()]),
+        "",
         "## Memory",
+        "",
+        f"{counts.get('processes whose memory was judged', 0)} of {counts.get('processes', 0)} processes lived long"
+        " enough for growth to be told from warming up. (The first three runs did not count them, nor for which reason"
+        " a rank was lost.)",
         "",
         *table(
             ["memory of", "most (MiB)", "most in UCX's pool (MiB)", "most growth of the rest after warming up (MiB)"],

@@ -8,13 +8,16 @@ import random
 from collections import Counter
 
 from chaos import shape as shapes
-from chaos.fault import KINDS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault, Kind, check, draw, kinds_for
+from chaos.fault import (
+    KINDS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault, Kind, check, concerns_control, draw, kinds_for,
+)  # fmt: skip
 from chaos.pairs import Phases, overlapping_phase
-from chaos.promises import works_again_s
+from chaos.promises import leader_replaced_s, works_again_s
 from chaos.shape import Shape
 
 MOST_FAULTS_OF_EPISODE = 10
 MOST_OPEN = 4
+CHECK_S = 3.0  # in which a check that is due comes
 JOB_ENDERS = 0.15  # share of the choices in which a kind may be drawn that ends jobs
 
 
@@ -44,9 +47,13 @@ class Schedule:
         return dataclasses.replace(self, faults=tuple(sorted(faults, key=lambda fault: fault.at_s)))
 
 
-def calm_of(shape: Shape) -> float:
-    """Long enough for what failover.md promises after a fault, and for the check that it came."""
-    return works_again_s(shape) + 3
+def calm_of(shape: Shape, faults: list[Fault]) -> float:
+    """Long enough for what failover.md promises after these faults, and for the check that it came."""
+    return longest_calm_of(shape) if any(map(concerns_control, faults)) else works_again_s(shape) + CHECK_S
+
+
+def longest_calm_of(shape: Shape) -> float:
+    return max(works_again_s(shape), leader_replaced_s(shape)) + CHECK_S
 
 
 def duration(kind: Kind, left_s: float, source: random.Random) -> float:
@@ -64,13 +71,13 @@ def draw_schedule(
     """
     source = random.Random(f"chaos {seed}")
     kinds = [kind for kind in kinds_for(shape) if only is None or kind.name in only]
-    calm_s = calm_s or calm_of(shape)
     drawn = Drawn(shape, kinds, source)
-    at_s = 1.0
-    while kinds and at_s + calm_s < seconds:
-        at_s = drawn.episode(at_s, seconds - calm_s) + calm_s
+    at_s, longest_calm_s = 1.0, calm_s or longest_calm_of(shape)
+    while kinds and at_s + longest_calm_s < seconds:
+        episode = drawn.episode(at_s, seconds - longest_calm_s)
+        at_s = max(fault.at_s + fault.for_s for fault in episode) + (calm_s or calm_of(shape, episode))
     faults = sorted(drawn.faults, key=lambda fault: (fault.at_s, fault.kind, fault.target))
-    return Schedule(shape, tuple(faults), seed, calm_s)
+    return Schedule(shape, tuple(faults), seed, longest_calm_s)
 
 
 class Drawn:
@@ -83,8 +90,8 @@ class Drawn:
         self.met: Counter[tuple[str, str]] = Counter()
         self.count: Counter[str] = Counter()
 
-    def episode(self, begin_s: float, end_s: float) -> float:
-        """Draws its faults and says when the last one is over."""
+    def episode(self, begin_s: float, end_s: float) -> list[Fault]:
+        """Draws its faults."""
         wanted = self.source.randint(2, MOST_FAULTS_OF_EPISODE)
         room_s = end_s - begin_s
         first = draw(self.choose([]), self.shape, begin_s, 0.0, self.source)
@@ -104,7 +111,7 @@ class Drawn:
             here.append(fault)
         self.faults += here
         self.count.update(fault.kind for fault in here)
-        return max(fault.at_s + fault.for_s for fault in here)
+        return here
 
     def lasting(self, fault: Fault, room_s: float) -> Fault:
         return dataclasses.replace(fault, for_s=round(duration(KINDS[fault.kind], room_s, self.source), 3))

@@ -9,6 +9,7 @@ import pytest
 from chaos import promises
 from chaos.expectation import Failure, judge, patience, ranks_named
 from chaos.fault import Fault
+from chaos.report import reason_of
 from chaos.shape import Job, Shape
 from chaos.world import ETCD_CANNOT_WRITE, Incident, World
 
@@ -104,7 +105,7 @@ def test_f3_a_rank_may_stand_still_for_a_quarter_of_the_lease():
     assert judge(failure(LOST_1), world(("rank-stop", "j/1", 4, 1.1))).allowed
 
 
-def test_f11_a_rank_that_reaches_no_server_may_be_lost():
+def test_f11_a_rank_that_nobody_hears_may_be_lost():
     assert judge(failure(LOST_1), world(("node-silent", "worker-1", 4, 0))).allowed
     assert judge(failure(LOST_1), world(("node-deaf", "worker-1", 4, 0))).allowed
     assert judge(failure(LOST_1), world(("node-mute", "worker-1", 4, 1))).allowed
@@ -114,8 +115,8 @@ def test_f11_a_rank_that_reaches_no_server_may_be_lost():
 def test_f5_a_rank_that_reaches_another_server_may_not_be_lost(ends: tuple[str, str]):
     one_way = world(("path-one-way", ends[0], 20, 0, ends[1]))
     assert not judge(failure(LOST_1), one_way).allowed
-    both_servers = world(("path-silent", "worker-1", 4, 0, "server-0"), ("path-silent", "worker-1", 4, 0, "server-1"))
-    assert judge(failure(LOST_1), both_servers).allowed
+    both_servers = world(("path-silent", "worker-1", 9, 0, "server-0"), ("path-silent", "worker-1", 9, 0, "server-1"))
+    assert not judge(failure(LOST_1), both_servers).allowed, "the scheduler hears it: its ops end at their deadline"
 
 
 def test_f2_f3_f4_whatever_happens_to_a_server_no_rank_may_be_lost():
@@ -148,6 +149,29 @@ def test_not_survived_a_connection_breaks_while_nobody_leads():
     nobody_leads = [("etcd-kill", "etcd-0", 9, 0), ("etcd-kill", "etcd-1", 9, 0)]
     assert judge(failure(LOST_1), world(*nobody_leads, ("path-silent", "worker-1", 8, 0, "server-0"))).allowed
     assert not judge(failure(LOST_1), world(*nobody_leads)).allowed
+    long_enough_s = promises.last_resort_s(SHAPE) - promises.leader_replaced_s(SHAPE)
+    for away_s, lost in ((long_enough_s - 0.5, False), (long_enough_s + 0.5, True)):
+        soon_back = [("etcd-kill", etcd, 4 + away_s, 4) for etcd in ("etcd-0", "etcd-1")]
+        made = world(*soon_back, ("path-silent", "worker-1", 8, 0, "server-0"))
+        assert judge(failure(LOST_1), made).allowed == lost, away_s
+
+
+def test_what_is_allowed_is_counted_by_its_reason():
+    reasons = {
+        "F11: ended": world(("rank-kill", "j/1", 2, 0)),
+        "F11: stopped": world(("rank-stop", "j/1", 4, 1.1)),
+        "F11: unheard": world(("node-silent", "worker-1", 4, 0)),
+    }
+    for reason, made in reasons.items():
+        assert reason_of(judge(failure(LOST_1), made).why) == reason
+
+
+def test_a_link_that_begins_to_work_badly_gives_no_time_beyond_its_own():
+    def since(kind: str) -> float:
+        return patience(world((kind, "worker-1", 2, 0)), JOB, NOW, NOW - 50).since
+
+    assert since("link-delay") == NOW - 50
+    assert since("node-silent") == NOW - 2
 
 
 def test_a_rank_that_ended_after_the_first_failure_may_be_named_by_the_next():
@@ -297,9 +321,11 @@ def test_a_deadline_in_a_group_on_one_node_is_not_excused_by_servers():
 
 def test_f11_a_rank_of_a_job_on_one_node_is_not_lost_for_want_of_servers():
     lost = Failure("n", 0, "op", "ABORTED: rank 1 on worker-0 was lost: it fell silent", 3, NOW, "0.0")
-    assert not judge(lost, world_of(ALONE_JOB, *NO_SERVERS)).allowed
+    nobody_leads = [("etcd-kill", etcd, 30, 0) for etcd in ("etcd-0", "etcd-1")]
+    assert not judge(lost, world_of(ALONE_JOB, *NO_SERVERS, *nobody_leads)).allowed
     plain = dataclasses.replace(ALONE_JOB, node_reduce="off")
-    assert judge(lost, world_of(plain, *NO_SERVERS)).allowed
+    assert not judge(lost, world_of(plain, *NO_SERVERS)).allowed
+    assert judge(lost, world_of(plain, *NO_SERVERS, *nobody_leads)).allowed
 
 
 def test_a_fault_of_another_jobs_node_concerns_nobody_else():

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from chaos import schedule, shape
+from chaos import promises, schedule, shape
 from chaos.fault import KINDS, Fault, check, kinds_for
 from chaos.pairs import Phases, count_pairs
 from chaos.paths import ROOT, SCHEDULES
@@ -65,7 +65,10 @@ def test_faults_begin_while_others_are_noticed_settled_open_and_healed():
 
 def test_there_is_calm_after_each_episode():
     drawn = draw(7)
-    calm = schedule.calm_of(drawn.shape)
+    of_rank, of_etcd = Fault("rank-kill", 0, 1, "a/0"), Fault("etcd-kill", 0, 1, "etcd-0")
+    calm = schedule.calm_of(drawn.shape, [of_rank])
+    assert calm > promises.works_again_s(drawn.shape)
+    assert schedule.calm_of(drawn.shape, [of_rank, of_etcd]) > promises.leader_replaced_s(drawn.shape)
     ends = itertools.accumulate((fault.at_s + fault.for_s for fault in drawn.faults), max)
     gaps = [fault.at_s - end for end, fault in zip(ends, drawn.faults[1:])]
     assert sum(gap > calm - 0.01 for gap in gaps) > 10

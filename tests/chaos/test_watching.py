@@ -59,7 +59,8 @@ def test_a_process_stays_flat_but_for_the_segments_of_what_is_in_flight():
                 watch.samples[name, 1].append((2.0 * number, memory))
         return [line.split(" (")[0] for line in watch.grown()]
 
-    assert named(40 * MIB, 0) == []
+    assert named(10 * MIB, 0) == []
+    assert named(14 * MIB, 0) == ["scheduler-0"], "which is small"
     assert named(60 * MIB, 0) == ["a/0", "scheduler-0"]
     allowed = 200 * SEGMENT_BYTES + POOL_SLACK_BYTES
     assert named(0, allowed) == ["UCX's pool of scheduler-0"], "which has none"

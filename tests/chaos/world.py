@@ -13,6 +13,9 @@ from chaos import promises
 from chaos.fault import NETWORK_CUTS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault
 from chaos.shape import Job, Shape
 
+# For which a rank may be lost: its process ended, stood still or was not heard (F11), or nobody was there to move its
+# group ("Not survived").
+REASONS = ("ended", "stopped", "unheard", "not survived")
 # A fatal error of its own, a panic, and a bus error at a page of its mapped file that can't be made.
 ETCD_CANNOT_WRITE = {1, 2, -signal.SIGBUS}
 
@@ -183,7 +186,7 @@ class World:
     # ---- who may be called lost
 
     def lost_ranks(self, job: Job, begin: float, end: float) -> dict[int, str]:
-        """Ranks that F11 lets be lost in that time, and why."""
+        """Ranks that may be lost in that time, and why: one of REASONS, and what happened."""
         found: dict[int, str] = {}
         for rank in job.ranks:
             reason = self.why_lost(job, rank, begin, end)
@@ -196,25 +199,20 @@ class World:
         for incident in self.incidents:
             mine = incident.fault.target in (job.rank_name(rank), job.name)
             if mine and incident.kind in RANK_GONE and incident.touches(begin, end):
-                return f"F11: {incident.fault}"
+                return f"ended: {incident.fault}"
             if mine and incident.kind == "rank-stop" and incident.open_within(begin, end) > harmless_s:
-                return f"F11: {incident.fault}"
+                return f"stopped: {incident.fault}"
         node = job.nodes[rank]
         has_servers = job.needs_servers(job.ranks)
-        if has_servers and self.longest(begin, end, lambda open_now: not self.serves(node, open_now)) > harmless_s:
-            return f"F11: {node} reached no server"
         if self.longest(begin, end, functools.partial(self.is_missed_by_control, node)) > harmless_s:
-            return f"F11: {node} reached no scheduler"
-        if has_servers and self.longest(begin, end, functools.partial(self.broken_and_nobody_leads, node)) > 1:
-            return "not survived: a connection broke while the scheduler was away for more than a second"
+            return f"unheard: {node} reached no scheduler"
+        # A scheduler that is back is heard when another one leads and its members have come to it.
+        away_s = promises.last_resort_s(self.shape) - promises.leader_replaced_s(self.shape)
+        since = end - promises.last_resort_s(self.shape) - promises.leader_replaced_s(self.shape)
+        no_scheduler = functools.partial(self.broken_and_nobody_leads, node)
+        if has_servers and self.longest(min(begin, since), end, no_scheduler) > away_s:
+            return "not survived: a connection was broken, and the scheduler away until servers gave the rank up"
         return ""
-
-    def serves(self, node: str, open_now: list[Incident]) -> bool:
-        """Whether any server that runs is reached from the node, or is on it."""
-        return any(
-            self.is_up(server, open_now) and self.reach(node, self.shape.node_of(server), open_now)
-            for server in self.shape.server_names
-        )
 
     def is_missed_by_control(self, node: str, open_now: list[Incident]) -> bool:
         """F12: a scheduler that hears nobody takes nobody for lost; so others must be heard."""

@@ -65,17 +65,51 @@ TEST(InlineReducer, ReadsNoMoreInARoundThanItsBudgetAndATurn) {
   EXPECT_TRUE(large.IsRight());
 }
 
-TEST(InlineReducer, ASmallSumWaitsForOneTurnOfEachOtherGroup) {
+TEST(InlineReducer, ASmallSumGoesBeforeTheNextTurnOfALargeOne) {
   InlineReducer reducer;
   const Sum first(1, 1, 8, 128 << 10);
   const Sum second(2, 2, 8, 128 << 10);
-  const Sum third(1, 3, 8, 128 << 10);
   const Sum small(9, 4, 8, 128);
-  for (const Sum* sum : {&first, &second, &third}) reducer.Start(sum->job());
-  WorkRound(&reducer, kTurn);  // of group 1
+  const Sum small_again(9, 5, 8, 128);
+  for (const Sum* sum : {&first, &second}) reducer.Start(sum->job());
+  WorkRound(&reducer, kTurn);
   reducer.Start(small.job());
-  EXPECT_EQ(WorkRound(&reducer, kTurn + small.bytes()), std::vector<uint64_t>{4}) << "after one turn of group 2";
-  EXPECT_TRUE(small.IsRight());
+  EXPECT_EQ(WorkRound(&reducer, small.bytes()), std::vector<uint64_t>{4});
+  reducer.Start(small_again.job());
+  EXPECT_EQ(WorkRound(&reducer, kTurn + small.bytes()), std::vector<uint64_t>{5}) << "after a turn of the other group";
+  EXPECT_TRUE(small.IsRight() && small_again.IsRight());
+}
+
+TEST(InlineReducer, WorkEndsWithASumThatIsDone) {
+  InlineReducer reducer;
+  const Sum large(1, 1, 8, 128 << 10);
+  const Sum small(2, 2, 8, 128);
+  for (const Sum* sum : {&large, &small}) reducer.Start(sum->job());
+  uint64_t budget_bytes = 2 * kTurn;
+  reducer.Work(&budget_bytes);
+  EXPECT_EQ(budget_bytes, 2 * kTurn - small.bytes()) << "its result can go before the large sum is continued";
+  EXPECT_EQ(reducer.Poll().size(), 1u);
+}
+
+// Each of the small sums' groups comes anew as soon as its sum is done.
+TEST(InlineReducer, SmallSumsThatComeAgainAndAgainKeepNobodyWaiting) {
+  InlineReducer reducer;
+  const Sum large(1, 1, 8, 128 << 10);
+  std::vector<std::unique_ptr<Sum>> small;
+  for (uint32_t group = 2; group < 12; ++group) small.push_back(std::make_unique<Sum>(group, group, 8, 1 << 10));
+  reducer.Start(large.job());
+  for (const auto& sum : small) reducer.Start(sum->job());
+  uint64_t small_bytes = 0;
+  for (bool done = false; !done;) {
+    for (const uint64_t token : WorkRound(&reducer, kTurn)) {
+      done = done || token == 1;
+      if (token == 1) continue;
+      small_bytes += small[token - 2]->bytes();
+      reducer.Start(small[token - 2]->job());
+    }
+  }
+  EXPECT_LE(small_bytes, small.size() * (large.bytes() + kTurn)) << "no group got more than the large sum's";
+  EXPECT_GE(small_bytes, small.size() * (large.bytes() - kTurn)) << "nor less";
 }
 
 TEST(InlineReducer, TheOldestSumOfAGroupIsFirst) {
@@ -102,9 +136,10 @@ TEST(InlineReducer, ManySmallSumsOfAGroupAreOneTurn) {
   }
   const Sum other(2, 1'000'000, 2, 64);
   reducer.Start(other.job());
-  const std::vector<uint64_t> done = WorkRound(&reducer, kTurn + other.bytes());
-  ASSERT_EQ(done.size(), per_turn + 1);
-  EXPECT_EQ(done.back(), 1'000'000u);
+  EXPECT_EQ(WorkRound(&reducer, kTurn), std::vector<uint64_t>{1'000'000});
+  reducer.Start(other.job());
+  EXPECT_EQ(WorkRound(&reducer, kTurn).size(), per_turn);
+  EXPECT_EQ(WorkRound(&reducer, kTurn), std::vector<uint64_t>{1'000'000});
   while (reducer.HasWork()) WorkRound(&reducer, kTurn);
   for (const auto& sum : many) EXPECT_TRUE(sum->IsRight());
 }

@@ -72,6 +72,22 @@ TEST(ServerMachine, ARailsMembersAreAskedForOneContributionEachAndItsAverageCoun
   EXPECT_EQ(DecodeHeader(server.sends[0].header)->contributors, 2u) << "of those that the servers count";
 }
 
+// A thread that has small ops looks for the next one, also while it sums large tensors.
+TEST(ServerMachine, LargeOpsDoNotMakeItForgetASmallOne) {
+  ServerDriver server;
+  const std::vector<PeerId> peers = server.JoinAll(2);
+  EXPECT_EQ(server.machine().last_small_op_ns(), 0u);
+  server.Push(peers[0], ServerDriver::PushHeader(0, 1, 0, 1 << 20));
+  EXPECT_EQ(server.machine().last_small_op_ns(), 0u);
+  server.now.monotonic_ns += 1000;
+  server.Push(peers[0], ServerDriver::PushHeader(0, 2));
+  const uint64_t small_ns = server.machine().last_small_op_ns();
+  EXPECT_GT(small_ns, 0u);
+  server.now.monotonic_ns += 1000;
+  server.Push(peers[0], ServerDriver::PushHeader(0, 3, 0, 1 << 20));
+  EXPECT_EQ(server.machine().last_small_op_ns(), small_ns);
+}
+
 TEST(ServerMachine, NoRankIsAlwaysAnsweredFirst) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(3);
