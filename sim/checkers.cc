@@ -89,10 +89,12 @@ void Checkers::CheckHealing(uint32_t job, const Truth& truth, uint64_t worked_ns
                             const absl::Status& status, absl::FunctionRef<std::string()> where) {
   if (truth.called < ranks || truth.failed || IsExcused(ExcusableCheck::kHealing, job)) return;
   if (absl::StrContains(status.message(), kNoMemory)) return;
-  const uint64_t since_ns = std::max({truth.called_ns, faults_->last_end_ns(), worked_ns});
+  if (world_->now_ns() <= std::max(truth.called_ns, worked_ns) + healing_ns_) return;
+  const uint64_t since_ns = std::max({truth.called_ns, last_fault_ended_ns_(job), worked_ns});
   if (world_->now_ns() <= since_ns + healing_ns_) return;
   Fail(absl::StrCat(where(), ": ended ", (world_->now_ns() - since_ns) / kNsPerMs,
-                    " ms after all ranks had called it, the one before it had ended, and so had all faults (healing)"));
+                    " ms after all ranks had called it, the one before it had ended, and so had all faults that concern"
+                    " the job (healing)"));
 }
 
 void Checkers::GroupCloseCalled(uint32_t job, const std::string& group) {
@@ -105,7 +107,7 @@ void Checkers::GroupClosed(uint32_t job, const std::string& group, size_t ranks)
   const Closing& closing = closings_[{job, group}];
   if (closing.called < ranks || failed_groups_.contains({job, group})) return;
   if (IsExcused(ExcusableCheck::kHealing, job)) return;
-  const uint64_t since_ns = std::max(closing.called_ns, faults_->last_end_ns());
+  const uint64_t since_ns = std::max(closing.called_ns, last_fault_ended_ns_(job));
   if (world_->now_ns() <= since_ns + healing_ns_) return;
   Fail(absl::StrCat("job ", job, " group ", group, ": a rank left it ", (world_->now_ns() - since_ns) / kNsPerMs,
                     " ms after all ranks had closed it, and all faults had ended (healing)"));
@@ -164,10 +166,13 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
       Fail(absl::StrCat(where(), ": ended ", (world_->now_ns() - given_up->second) / kNsPerMs,
                         " ms later than a rank's end of the group allows (lost rank): ", status.message()));
     }
+    const auto still = still_until_ns_.find({job, job_ranks[rank]});
+    const uint64_t awake_ns = still == still_until_ns_.end() ? 0 : still->second + healing_ns_;
     for (const uint32_t job_rank : job_ranks) {
       const auto known = all_know_by_ns_.find({job, job_rank});
       if (known == all_know_by_ns_.end()) continue;
-      if (world_->now_ns() <= std::max(known->second, called_ns + kAtOnceNs)) continue;
+      const uint64_t by_ns = std::max({known->second, called_ns + kAtOnceNs, awake_ns});
+      if (world_->now_ns() <= by_ns) continue;
       Fail(absl::StrCat(where(), ": ended ", (world_->now_ns() - known->second) / kNsPerMs,
                         " ms later than the death of rank ", job_rank, " allows (lost rank): ", status.message()));
     }

@@ -61,8 +61,9 @@ std::string_view ExcusableCheckName(ExcusableCheck check);
 class Checkers {
  public:
   // `healing_ns`: how long a group may take to work again when all faults have ended (I10).
-  Checkers(World* world, const FaultLog* faults, uint64_t healing_ns)
-      : world_(world), faults_(faults), healing_ns_(healing_ns) {}
+  // `last_fault_ended_ns`: of those that concern a run of a job.
+  Checkers(World* world, std::function<uint64_t(uint32_t job)> last_fault_ended_ns, uint64_t healing_ns)
+      : world_(world), last_fault_ended_ns_(std::move(last_fault_ended_ns)), healing_ns_(healing_ns) {}
 
   void Excuse(ExcusableCheck check, uint32_t job) { excused_[static_cast<size_t>(check)].insert(job); }
   bool IsExcused(ExcusableCheck check, uint32_t job) const {
@@ -97,6 +98,11 @@ class Checkers {
   // Ops of its groups must have ended by then.
   void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
     all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
+  }
+  // It stands still, so that it knows of nothing before then.
+  void RankStandsStill(uint32_t job, uint32_t job_rank, uint64_t until_ns) {
+    uint64_t& still_until_ns = still_until_ns_[{job, job_rank}];
+    still_until_ns = std::max(still_until_ns, until_ns);
   }
   // A rank gives the group up, before any op of it has failed.
   void RankGivesUp(uint32_t job, const std::string& group) { on_group_failed_(job, group); }
@@ -157,7 +163,7 @@ class Checkers {
                     absl::FunctionRef<std::string()> where);
 
   World* world_;
-  const FaultLog* faults_;
+  const std::function<uint64_t(uint32_t job)> last_fault_ended_ns_;
   const uint64_t healing_ns_;
   bool scheduler_forgets_ = false;
   std::array<std::set<uint32_t>, kExcusableChecks> excused_;
@@ -166,6 +172,7 @@ class Checkers {
   std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
   std::map<GroupId, FlowPlan> plans_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;     // by job and rank
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> still_until_ns_;     // likewise
   std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;  // by job and group
   std::set<std::pair<uint32_t, std::string>> failed_groups_;             // likewise
   std::function<void(uint32_t, const std::string&)> on_group_failed_ = [](uint32_t, const std::string&) {};

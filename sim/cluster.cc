@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/log_event.h"
 
 namespace shoal::sim {
@@ -11,6 +13,7 @@ namespace {
 
 constexpr uint64_t kStartSpreadNs = 20 * kNsPerMs;  // start order never matters
 constexpr uint64_t kTendEveryNs = 20 * kNsPerMs;
+constexpr uint32_t kLargeJobRanks = 16;
 constexpr uint64_t kRegisteredPollNs = kNsPerMs;
 constexpr uint64_t kSettleNs = 10 * kNsPerS;
 constexpr uint64_t kSettleAfterSilenceNs = 30 * kNsPerS;
@@ -27,7 +30,8 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
     : profile_(profile),
       world_(profile.seed),
       fault_log_(HealingNs(profile)),
-      checkers_(&world_, &fault_log_, HealingNs(profile)),
+      checkers_(
+          &world_, [this](uint32_t run) { return LastFaultEndedNs(run); }, HealingNs(profile)),
       scheduler_audit_(
           &fault_log_, [this](const std::string& what) { checkers_.Fail(what); },
           [this](uint32_t run) { checkers_.Excuse(ExcusableCheck::kUntouched, run); }),
@@ -39,6 +43,7 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
   if (profile_.arena_bytes > 0) same_node_ = std::make_unique<SameNode>(&world_, profile_.arena_bytes);
   checkers_.SetOnGroupFailed([this](uint32_t run, const std::string& group) { GroupIsGivenUp(run, group); });
   disk_.SetOnSave([this] { scheduler_audit_.OnSave(); });
+  control_.SetOnUnanswered([this] { fault_log_.Noticed(kScheduler); });
   network_.SetOnBroken([this](const std::string& node, const std::string& other) {
     fault_log_.Noticed(absl::StrCat(node, " ", other));
   });
@@ -143,6 +148,7 @@ void Cluster::StartServer(size_t index) {
 
 void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns) {
   const uint32_t run = runs_++;
+  if (job.ranks >= kLargeJobRanks) ++large_jobs_;
   const auto has_begun = [this](FaultKind kind) { return faults_[static_cast<size_t>(kind)] > 0; };
   const bool stale_leader = has_begun(FaultKind::kStaleLeader);
   if (stale_leader) checkers_.Excuse(ExcusableCheck::kIsolation, run);
@@ -269,7 +275,10 @@ void Cluster::Tend() {
   TendRollingRestart();
   if (!candidates_.empty() && !LeadIsSettled()) fault_log_.GoesOn(world_.now_ns());
   // A store that works again is found to do so when the save is repeated; leases start anew then (F12).
-  if (disk_.has_unsaved()) fault_log_.GoesOn(world_.now_ns());
+  if (disk_.has_unsaved()) {
+    fault_log_.Noticed(kStore);
+    fault_log_.GoesOn(world_.now_ns());
+  }
   CheckRetained();
   world_.After(kTendEveryNs, [this] { Tend(); });
 }
@@ -298,6 +307,22 @@ bool Cluster::AllWorkersEnded() const {
   return restarts_due_ == 0 && std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
            return worker.started && (worker.process == nullptr || worker.process->finished());
          });
+}
+
+// What hits ranks of other jobs is no excuse, unless their memory on a server that has too little comes free late.
+uint64_t Cluster::LastFaultEndedNs(uint32_t run) const {
+  if (profile_.lacks_memory()) return fault_log_.last_end_ns();
+  const auto job_of = [this](uint32_t each) -> const std::string& {
+    return std::ranges::find_if(workers_, [each](const Worker& worker) { return worker.place.run == each; })
+        ->place.job_name;
+  };
+  const std::string& job = job_of(run);
+  return fault_log_.LastEndNs([&](const std::string& victim) {
+    uint32_t other = 0;
+    const std::vector<std::string> words = absl::StrSplit(victim, '-');
+    return words.size() > 2 && words[0] == "run" && absl::SimpleAtoi(words[1], &other) && other < runs_ &&
+           job_of(other) != job;
+  });
 }
 
 NodeStageCounts Cluster::node_deaths() const {

@@ -62,9 +62,18 @@ class Cluster {
   const SimDisk& disk() const { return disk_; }
   // Of jobs.
   uint32_t runs() const { return runs_; }
+  // Of them, those of 16 ranks and those that failed since their servers have too little memory.
+  uint64_t large_jobs() const { return large_jobs_; }
+  uint64_t ended_for_memory() const;
+  // Of servers, by an operator.
+  uint64_t drains_asked() const { return drains_asked_; }
   const std::array<uint64_t, kFaultKindCount>& faults() const { return faults_; }
 
  private:
+  // Victims of faults, as fault_log_ knows them, beside processes.
+  static constexpr char kScheduler[] = "<scheduler>";
+  static constexpr char kStore[] = "<store>";
+
   struct Worker {
     WorkerProcess::Place place;
     std::unique_ptr<WorkerProcess> process;  // null: not started, or dead
@@ -113,11 +122,14 @@ class Cluster {
 
   // ---- cluster_checks.cc ----
   void CheckRuns();
+  bool EndedForMemory(uint32_t run) const;
   // While all is well: what the scheduler has of jobs that make and close groups.
   void CheckRetained();
 
-  // How long a group may take to work again when all faults have ended (I10).
+  // How long a group may take to work again when all faults that concern its job have ended (I10).
   static uint64_t HealingNs(const Profile& profile);
+  // When the last of these ends: 0, if none has begun.
+  uint64_t LastFaultEndedNs(uint32_t run) const;
 
   // ---- cluster_faults.cc; true: it found something to hit, and has said in `victims_` what that is ----
   void Happen(const Fault& fault);
@@ -190,6 +202,8 @@ class Cluster {
   std::deque<size_t> rolling_;      // servers that are still to be restarted
   bool rolling_restarted_ = false;  // the first of them is on its way back
   uint32_t runs_ = 0;
+  uint64_t large_jobs_ = 0;
+  uint64_t drains_asked_ = 0;
   uint32_t restarts_due_ = 0;
   std::set<uint32_t> runs_restarted_;  // or about to be
   uint64_t hand_overs_ = 0;

@@ -31,10 +31,7 @@ void Cluster::CheckRuns() {
     if (worker.process->refused_memory()) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
   }
   const auto may_fail = [this](uint32_t run) {
-    // F20: the servers that are left have too little memory.
-    const bool lacks_memory =
-        profile_.lacks_memory() && absl::StrContains(checkers_.first_error_of(run), Checkers::kNoMemory);
-    return lacks_memory || checkers_.MayFail(run) || checkers_.IsExcused(ExcusableCheck::kIsolation, run);
+    return EndedForMemory(run) || checkers_.MayFail(run) || checkers_.IsExcused(ExcusableCheck::kIsolation, run);
   };
   for (uint32_t run = 0; run < runs_; ++run) {
     const std::string error = checkers_.first_error_of(run);
@@ -45,6 +42,17 @@ void Cluster::CheckRuns() {
     if (worker.process == nullptr || may_fail(worker.place.run) || worker.process->did_everything()) continue;
     checkers_.Fail(absl::StrCat("left work undone (isolation): ", worker.process->Describe()));
   }
+}
+
+// F20: the servers that are left have too little memory.
+bool Cluster::EndedForMemory(uint32_t run) const {
+  return profile_.lacks_memory() && absl::StrContains(checkers_.first_error_of(run), Checkers::kNoMemory);
+}
+
+uint64_t Cluster::ended_for_memory() const {
+  uint64_t count = 0;
+  for (uint32_t run = 0; run < runs_; ++run) count += EndedForMemory(run) ? 1 : 0;
+  return count;
 }
 
 void Cluster::CheckRetained() {

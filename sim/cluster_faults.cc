@@ -176,6 +176,7 @@ void Cluster::PowerIsCut(const std::string& node) {
 }
 
 bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
+  victims_.clear();
   const size_t index = fault.target % servers_.size();
   Server& server = servers_[index];
   if (fault.kind == FaultKind::kServerAdd) {
@@ -233,6 +234,7 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
         server.process->Drain();
       } else {
         server.drain_asked = true;
+        ++drains_asked_;
         AskForDrain(index);
       }
       return true;
@@ -281,6 +283,10 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   switch (fault.kind) {
     case FaultKind::kPause:
     case FaultKind::kWorkerStop:
+      if (fault.kind == FaultKind::kWorkerStop && TakesLeases(end_ns) && process.joined()) {
+        RankDies(*worker, /*connections_closed=*/false);
+      }
+      checkers_.RankStandsStill(run, worker->place.rank, end_ns);
       process.PauseUntil(end_ns);
       if (HostsScheduler(worker->place) && scheduler_ != nullptr) scheduler_->PauseUntil(end_ns);
       return true;

@@ -83,7 +83,9 @@ bool Cluster::HitCandidate(const Fault& fault, uint64_t end_ns) {
 }
 
 bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
+  victims_ = {kStore};
   if (HitStore(fault, end_ns)) return true;
+  victims_ = {kScheduler};
   if (!candidates_.empty()) return HitCandidate(fault, end_ns);
   switch (fault.kind) {
     case FaultKind::kSchedulerOutage:

@@ -83,6 +83,8 @@ void FaultLog::Begin(FaultKind kind, std::vector<std::string> victims, uint64_t 
     FaultPhase phase{};
     if (PhaseOf(first, now_ns, &phase)) meetings_.Count(first.kind, kind, phase);
   }
+  if (now_ns > well_again_ns_) first_since_well_ = faults_.size();
+  well_again_ns_ = std::max(well_again_ns_, end_ns + healing_ns_);
   faults_.push_back({.kind = kind, .victims = std::move(victims), .begin_ns = now_ns, .end_ns = end_ns});
   last_end_ns_ = std::max(last_end_ns_, end_ns);
   mislead_schedulers_ = mislead_schedulers_ || MakesForgetful(kind) ||
@@ -116,8 +118,21 @@ void FaultLog::Worked(GroupId group) {
   }
 }
 
-bool FaultLog::Concerns(const std::set<std::string>& processes) const {
-  return std::any_of(faults_.begin(), faults_.end(), [&](const Begun& fault) {
+uint64_t FaultLog::LastEndNs(absl::FunctionRef<bool(const std::string& victim)> is_foreign) const {
+  uint64_t last_ns = goes_on_ns_;
+  for (const Begun& fault : faults_) {
+    if (fault.end_ns <= last_ns) continue;
+    const bool is_elsewhere =
+        !fault.victims.empty() && std::all_of(fault.victims.begin(), fault.victims.end(), is_foreign);
+    if (!is_elsewhere) last_ns = fault.end_ns;
+  }
+  return last_ns;
+}
+
+bool FaultLog::Concerns(const std::set<std::string>& processes, uint64_t now_ns) const {
+  if (now_ns > well_again_ns_) return false;
+  const auto first = faults_.begin() + static_cast<ptrdiff_t>(first_since_well_);
+  return std::any_of(first, faults_.end(), [&](const Begun& fault) {
     return std::any_of(fault.victims.begin(), fault.victims.end(),
                        [&](const std::string& victim) { return processes.contains(victim); });
   });

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/ids.h"
 #include "sim/fault.h"
 
@@ -58,15 +59,22 @@ class FaultLog {
   void Worked(GroupId group);
 
   // A fault that has begun has not ended yet, and it is not known when it will.
-  void GoesOn(uint64_t now_ns) { last_end_ns_ = std::max(last_end_ns_, now_ns); }
+  void GoesOn(uint64_t now_ns) {
+    goes_on_ns_ = now_ns;
+    last_end_ns_ = std::max(last_end_ns_, now_ns);
+    well_again_ns_ = std::max(well_again_ns_, now_ns + healing_ns_);
+  }
 
   // When the last fault that has begun ends; 0: none has begun.
   uint64_t last_end_ns() const { return last_end_ns_; }
+  // The same of those whose victims are not all foreign: without the faults that hit other jobs' ranks alone.
+  uint64_t LastEndNs(absl::FunctionRef<bool(const std::string& victim)> is_foreign) const;
   size_t begun() const { return faults_.size(); }
   const FaultMeetings& meetings() const { return meetings_; }
   uint64_t BegunSince(uint64_t begin_ns) const;
-  // Whether a fault that has begun concerns one of the processes.
-  bool Concerns(const std::set<std::string>& processes) const;
+  // Whether a fault that concerns one of the processes may still be the cause of something: it, or one that began
+  // before all was well again, lasts or heals.
+  bool Concerns(const std::set<std::string>& processes, uint64_t now_ns) const;
   // Whether one has begun after which schedulers may take servers for lost that are not, or for others.
   bool MisleadSchedulers() const { return mislead_schedulers_; }
 
@@ -87,6 +95,9 @@ class FaultLog {
 
   const uint64_t healing_ns_;
   uint64_t last_end_ns_ = 0;
+  uint64_t goes_on_ns_ = 0;
+  uint64_t well_again_ns_ = 0;   // after the last fault that has begun
+  size_t first_since_well_ = 0;  // of the faults
   bool mislead_schedulers_ = false;
   std::vector<Begun> faults_;
   FaultMeetings meetings_;

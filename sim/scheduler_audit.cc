@@ -69,34 +69,37 @@ void SchedulerAudit::OnEvent(const scheduler::EventRecord& event, uint64_t now_n
   if (event.kind == EventKind::kGroupOpened) {
     moves_of_[{event.ids.job, event.ids.group}].server_changes = server_changes_;
   }
-  if (event.kind == EventKind::kServerLost) OnServerLost(event.subject.substr(std::string_view("server ").size()));
+  if (event.kind == EventKind::kServerLost) {
+    OnServerLost(event.subject.substr(std::string_view("server ").size()), now_ns);
+  }
   if (event.kind == EventKind::kGroupMoved) OnMove(event, now_ns);
 }
 
-bool SchedulerAudit::IsConcerned(const std::string& server) const {
-  if (faults_->Concerns({server}) || ended_unheard_.contains(server)) return true;
+bool SchedulerAudit::IsConcerned(const std::string& server, uint64_t now_ns) const {
+  if (faults_->Concerns({server}, now_ns) || ended_unheard_.contains(server)) return true;
   return std::ranges::any_of(places_, [&](const auto& job_and_places) {
     const auto& [job, places] = job_and_places;
     const bool is_its_own =
         std::ranges::any_of(places, [&](const std::string& place) { return server == absl::StrCat(place, "-server"); });
-    return is_its_own && faults_->Concerns(places);
+    return is_its_own && faults_->Concerns(places, now_ns);
   });
 }
 
-void SchedulerAudit::OnServerLost(const std::string& server) {
-  if (IsConcerned(server)) return;
+void SchedulerAudit::OnServerLost(const std::string& server, uint64_t now_ns) {
+  if (IsConcerned(server, now_ns)) return;
   if (!faults_->MisleadSchedulers()) {
     return fail_(absl::StrCat("server ", server, " was lost, and no fault concerned it (untouched)"));
   }
   for (const auto& [job, runs] : runs_) std::ranges::for_each(runs, look_away_);
 }
 
-bool SchedulerAudit::HasCause(const scheduler::EventRecord& event, const std::string& job, const Moves& moves) const {
+bool SchedulerAudit::HasCause(const scheduler::EventRecord& event, const std::string& job, const Moves& moves,
+                              uint64_t now_ns) const {
   const std::string lost = ServerThatARankLost(event.reason);
   if (lost.empty()) return server_changes_ > moves.server_changes;
   if (absl::StrContains(event.reason, Checkers::kNoMemory)) return true;
   const auto places = places_.find(job);
-  return IsConcerned(lost) || (places != places_.end() && faults_->Concerns(places->second));
+  return IsConcerned(lost, now_ns) || (places != places_.end() && faults_->Concerns(places->second, now_ns));
 }
 
 void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns) {
@@ -112,7 +115,7 @@ void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns
   if (moves.newest_ns.size() == reasons + 1) {
     fail_(absl::StrCat(event.subject, " moved ", moves.newest_ns.size(), " times in a second (pace): ", event.reason));
   }
-  const bool has_cause = HasCause(event, job, moves);
+  const bool has_cause = HasCause(event, job, moves, now_ns);
   moves.server_changes = server_changes_;
   if (has_cause) return;
   if (!faults_->MisleadSchedulers()) {

@@ -57,11 +57,11 @@ class SchedulerAudit {
   };
 
   void OnMove(const scheduler::EventRecord& event, uint64_t now_ns);
-  void OnServerLost(const std::string& server);
+  void OnServerLost(const std::string& server, uint64_t now_ns);
   // Whether a fault concerns the server: a job's own one goes with its ranks.
-  bool IsConcerned(const std::string& server) const;
+  bool IsConcerned(const std::string& server, uint64_t now_ns) const;
   // Whether the move had a cause: see above.
-  bool HasCause(const scheduler::EventRecord& event, const std::string& job, const Moves& moves) const;
+  bool HasCause(const scheduler::EventRecord& event, const std::string& job, const Moves& moves, uint64_t now_ns) const;
 
   const FaultLog* const faults_;
   const std::function<void(const std::string&)> fail_;

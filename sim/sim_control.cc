@@ -181,6 +181,9 @@ void SimControl::End(RequestHandle handle, const absl::StatusOr<scheduler::Respo
   if (call == calls_.end()) return;
   const PendingCall pending = std::move(call->second);
   calls_.erase(call);
+  const auto cut = cut_from_.find(pending.caller.name);
+  const bool is_cut = cut != cut_from_.end() && world_->now_ns() < cut->second;
+  if (absl::IsUnavailable(response.status()) && !is_cut) on_unanswered_();
   if (!pending.caller.alive.expired()) pending.answer(response);
 }
 

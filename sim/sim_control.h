@@ -45,6 +45,8 @@ class SimControl {
 
   SimControl(World* world, uint64_t latency_ns) : world_(world), latency_ns_(latency_ns) {}
 
+  // Called when a caller learns that a scheduler is not there, or does not answer.
+  void SetOnUnanswered(std::function<void()> on_unanswered) { on_unanswered_ = std::move(on_unanswered); }
   // `answer` is called exactly once, from a world event, unless the caller is gone by then or the call is cancelled.
   scheduler::RequestHandle Call(Caller caller, scheduler::Request request, uint64_t timeout_ns, Answer answer);
   void Cancel(scheduler::RequestHandle handle);
@@ -135,6 +137,7 @@ class SimControl {
 
   World* world_;
   uint64_t latency_ns_;
+  std::function<void()> on_unanswered_ = [] {};
   uint64_t next_number_ = 1;  // of hosts and followers
   uint64_t next_handle_ = 1;
   uint64_t next_watcher_ = 1;

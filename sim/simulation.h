@@ -36,6 +36,11 @@ struct Report {
   uint64_t hellos_to_ended_groups = 0;                  // of ranks, to servers where their group had ended
   uint64_t reports_without_move = 0;                    // of servers, whose answer was no newer map
   uint64_t deaths_while_gathering = 0;                  // of who had to do with a chunk that was gathered after a move
+  uint64_t large_jobs = 0;                              // runs of 16 ranks
+  uint64_t uneven_memory = 0;                           // of servers, or too little after a loss: 1 or 0
+  uint64_t ended_for_memory = 0;                        // runs that failed since their servers have too little
+  uint64_t arenas = 0;                                  // the cluster shares a node's memory: 1 or 0
+  uint64_t drains_asked = 0;                            // by an operator
   NodeStageCounts node_deaths = {};                     // ops over rails in which ranks died
   std::array<uint64_t, kFaultKindCount> faults = {};    // that hit something, by kind
   uint64_t runs = 0;                                    // of jobs

@@ -26,6 +26,11 @@ void Tally::Add(const Report& report) {
   hellos_to_ended_groups += report.hellos_to_ended_groups;
   reports_without_move += report.reports_without_move;
   deaths_while_gathering += report.deaths_while_gathering;
+  large_jobs += report.large_jobs;
+  uneven_memory += report.uneven_memory;
+  ended_for_memory += report.ended_for_memory;
+  arenas += report.arenas;
+  drains_asked += report.drains_asked;
   for (size_t i = 0; i < kNodeStages; ++i) node_deaths[i] += report.node_deaths[i];
   for (size_t i = 0; i < faults.size(); ++i) faults[i] += report.faults[i];
   runs += report.runs;
@@ -44,7 +49,9 @@ std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
       ", \"hosted_schedulers_ended\": ", hosted_schedulers_ended, ", \"refused_saves\": ", refused_saves,
       ", \"saves_unheard\": ", saves_unheard, ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions,
       ", \"hellos_to_ended_groups\": ", hellos_to_ended_groups, ", \"reports_without_move\": ", reports_without_move,
-      ", \"deaths_while_gathering\": ", deaths_while_gathering, ", \"runs\": ", runs, ",\n \"excuses\": {");
+      ", \"deaths_while_gathering\": ", deaths_while_gathering, ", \"large_jobs\": ", large_jobs,
+      ", \"uneven_memory\": ", uneven_memory, ", \"ended_for_memory\": ", ended_for_memory, ", \"arenas\": ", arenas,
+      ", \"drains_asked\": ", drains_asked, ", \"runs\": ", runs, ",\n \"excuses\": {");
   for (size_t i = 0; i < excuses.size(); ++i) {
     absl::StrAppend(&text, i > 0 ? ", " : "",
                     QuoteJson(std::string(ExcusableCheckName(static_cast<ExcusableCheck>(i)))), ": ", excuses[i]);

@@ -37,6 +37,11 @@ struct Tally {
   uint64_t hellos_to_ended_groups = 0;
   uint64_t reports_without_move = 0;
   uint64_t deaths_while_gathering = 0;
+  uint64_t large_jobs = 0;
+  uint64_t uneven_memory = 0;
+  uint64_t ended_for_memory = 0;
+  uint64_t arenas = 0;
+  uint64_t drains_asked = 0;
   NodeStageCounts node_deaths = {};
   std::array<uint64_t, kFaultKindCount> faults = {};
   uint64_t runs = 0;

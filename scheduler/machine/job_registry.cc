@@ -323,6 +323,20 @@ void JobRegistry::RenewLeases(bool ends_processes, Now now) {
   }
 }
 
+void JobRegistry::ExtendLeasesOnce(Now now) {
+  next_expiry_ns_ = kNoDeadline;
+  for (auto& [id, job] : jobs_) {
+    for (auto& [rank, worker] : job.workers) {
+      if (worker.state.phase != MemberPhase::kLive) continue;
+      if (!std::exchange(worker.lease_extended, true)) {
+        worker.lease_expires_ns = std::max(worker.lease_expires_ns, now.monotonic_ns + lease_ttl_ns_);
+      }
+      const uint64_t lost_at_ns = std::min(worker.lease_expires_ns, worker.signs.EndedAtNs());
+      next_expiry_ns_ = std::min(next_expiry_ns_, std::max(lost_at_ns, now.monotonic_ns));
+    }
+  }
+}
+
 void JobRegistry::RenewAll(Now now) {
   for (auto& [id, job] : jobs_) {
     for (auto& [rank, worker] : job.workers) worker.signs.Forget();
@@ -374,6 +388,7 @@ std::vector<JobState> JobRegistry::States() const {
 }
 
 void JobRegistry::GrantLease(Worker* worker, Now now) {
+  worker->lease_extended = false;
   worker->last_heartbeat_ns = now.monotonic_ns;
   worker->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;
   next_expiry_ns_ = std::min(next_expiry_ns_, worker->lease_expires_ns);

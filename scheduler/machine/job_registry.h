@@ -43,6 +43,7 @@ struct Worker {
   WorkerLoad load;
   uint64_t joined_ns = 0;  // 0: at an earlier scheduler
   uint64_t lease_expires_ns = 0;
+  bool lease_extended = false;  // since the last heartbeat
   uint64_t last_heartbeat_ns = 0;
   ProcessSigns signs;
   bool has_colocated_server = false;  // it was told to run one
@@ -148,6 +149,9 @@ class JobRegistry {
   // All leases start anew. What shows that a process has ended stays, and counts if `ends_processes`; else it does with
   // the next call that says so.
   void RenewLeases(bool ends_processes, Now now);
+  // After a moment in which nobody was heard: leases start anew of those who have sent a heartbeat since they last did
+  // so for that reason. What shows that a process has ended counts.
+  void ExtendLeasesOnce(Now now);
   // As RenewLeases, after a time in which this scheduler was not reached: what was seen then is no evidence.
   void RenewAll(Now now);
 

@@ -108,24 +108,39 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
 }
 
 // When several nodes fall silent at the same moment, the cause is far more likely this node's network than theirs.
-// Members send three heartbeats in a lease, so two missing heartbeats of all of them are enough to tell.
-bool SchedulerMachine::IsCutOff(Now now) const {
-  const uint64_t patience_ns = 2 * HeartbeatPeriodNs(lease_ttl_ns());
+uint64_t SchedulerMachine::SilenceOfAllNs(Now now) const {
   // A process that waits to take over a rank has reached this node after the rank's holder fell silent.
-  if (!heard_at_ns_.has_value() || !held_joins_.empty() || now.monotonic_ns < *heard_at_ns_ + patience_ns) return false;
+  if (!heard_at_ns_.has_value() || !held_joins_.empty()) return 0;
   std::set<std::string> nodes;
   servers_.AddLiveNodes(&nodes);
   jobs_.AddLiveNodes(&nodes);
-  return nodes.size() > 1;
+  return nodes.size() > 1 ? now.monotonic_ns - *heard_at_ns_ : 0;
+}
+
+// Every member sends a heartbeat in a period. If none came from any of them, the fault is more likely here than with
+// all; a quarter of a period is what one may come late. A longer threshold would come too late: a member whose last
+// heartbeat came a period before the silence would lose its lease before it has connected again. But the only one that
+// is left may be late as well, again and again: so a short silence excuses a member once.
+SchedulerMachine::Silence SchedulerMachine::ExcuseAfter(uint64_t silence_ns, Now now) {
+  const uint64_t period_ns = HeartbeatPeriodNs(lease_ttl_ns());
+  if (silence_ns >= 2 * period_ns) {
+    RenewAllLeases(now);
+    return Silence::kLong;
+  }
+  if (silence_ns < period_ns * 5 / 4) return Silence::kNone;
+  servers_.ExtendLeasesOnce(now);
+  jobs_.ExtendLeasesOnce(now);
+  return Silence::kShort;
 }
 
 bool SchedulerMachine::RenewLeasesWhileCutOff(Now now) {
   const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
-  if (due_ns == kNoDeadline || now.monotonic_ns < due_ns || !IsCutOff(now)) return false;
-  RenewAllLeases(now);
+  if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
+  const uint64_t silence_ns = SilenceOfAllNs(now);
+  if (ExcuseAfter(silence_ns, now) != Silence::kLong) return false;
   if (!std::exchange(cut_off_, true)) {
     Record(EventKind::kSchedulerCutOff, absl::StrCat("cluster ", cluster_id_),
-           absl::StrCat("no heartbeat from any node for ", Seconds(now.monotonic_ns - *heard_at_ns_),
+           absl::StrCat("no heartbeat from any node for ", Seconds(silence_ns),
                         "; assuming this node's network is down; no member is marked lost; check this node's network"),
            now);
   }
@@ -134,7 +149,7 @@ bool SchedulerMachine::RenewLeasesWhileCutOff(Now now) {
 
 void SchedulerMachine::HeardOfMember(Now now) {
   // The other members reconnect as soon as they notice that they can, each after a different time.
-  if (IsCutOff(now)) RenewAllLeases(now);
+  ExcuseAfter(SilenceOfAllNs(now), now);
   if (std::exchange(cut_off_, false)) {
     Record(EventKind::kSchedulerReached, absl::StrCat("cluster ", cluster_id_), "heartbeats of members arrive again",
            now);

@@ -191,7 +191,11 @@ class SchedulerMachine {
   // Leases that ran out while they could not be renewed start anew; false if there are none.
   bool RenewLeasesAfterStall(Now now);
   bool RenewLeasesWhileCutOff(Now now);
-  bool IsCutOff(Now now) const;
+  // For how long no member was heard, although they are on several nodes; 0: they are not.
+  uint64_t SilenceOfAllNs(Now now) const;
+  // Leases start anew if that is this scheduler's own silence; what was seen in a long one is no evidence of an end.
+  enum class Silence : uint8_t { kNone, kShort, kLong };
+  Silence ExcuseAfter(uint64_t silence_ns, Now now);
   void HeardOfMember(Now now);
   void RenewAllLeases(Now now);
 

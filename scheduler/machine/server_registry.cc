@@ -270,6 +270,17 @@ void ServerRegistry::RenewAll(Now now) {
   next_expiry_ns_ = live_count_ == 0 ? kNoDeadline : expires_ns;
 }
 
+void ServerRegistry::ExtendLeasesOnce(Now now) {
+  next_expiry_ns_ = kNoDeadline;
+  for (auto& [id, server] : servers_) {
+    if (server.state.phase != MemberPhase::kLive) continue;
+    if (!std::exchange(server.lease_extended, true)) {
+      server.lease_expires_ns = std::max(server.lease_expires_ns, now.monotonic_ns + lease_ttl_ns_);
+    }
+    next_expiry_ns_ = std::min(next_expiry_ns_, std::max(server.lease_expires_ns, now.monotonic_ns));
+  }
+}
+
 void ServerRegistry::AddLiveNodes(std::set<std::string>* nodes) const {
   for (const auto& [id, server] : servers_) {
     if (server.state.phase == MemberPhase::kLive) nodes->insert(server.state.node);
@@ -399,6 +410,7 @@ std::optional<ServerRates> ServerRegistry::RatesOf(const Server& server) {
 }
 
 void ServerRegistry::GrantLease(Server* server, Now now) {
+  server->lease_extended = false;
   server->last_heartbeat_ns = now.monotonic_ns;
   server->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;
   next_expiry_ns_ = std::min(next_expiry_ns_, server->lease_expires_ns);

@@ -73,6 +73,8 @@ class ServerRegistry {
   std::vector<ServerState> ExpireLeases(Now now);
   // Gives every live server a full lease from now.
   void RenewAll(Now now);
+  // As JobRegistry::ExtendLeasesOnce.
+  void ExtendLeasesOnce(Now now);
   // No lease runs out before this; kNoDeadline if none is held.
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
@@ -113,6 +115,7 @@ class ServerRegistry {
     LoadGrowth growth = {};  // of its load
     bool heard = false;      // its load is known: it has sent a heartbeat to this scheduler
     uint64_t lease_expires_ns = 0;
+    bool lease_extended = false;  // since the last heartbeat
     uint64_t last_heartbeat_ns = 0;
     uint64_t gone_order = 0;  // the higher, the later it was gone
   };

@@ -41,6 +41,8 @@ void InlineReducer::Work(uint64_t* budget_bytes) {
         TakeTurn(&queue, waiting_.empty() ? *budget_bytes : std::min(*budget_bytes, kTurnBytes));
     *budget_bytes -= std::min(*budget_bytes, read_bytes);
     queue.read_bytes += read_bytes;
+    // Where nobody else waited it owes nobody what it read.
+    if (waiting_.empty()) turn_began_at_bytes_ = queue.read_bytes;
     if (!queue.jobs.empty()) Wait(next.group);
   }
 }

@@ -2,11 +2,11 @@
 // keep other groups' messages waiting.
 //
 // Groups take turns of kTurnBytes; within a group the oldest job is first. The next turn is that of the group of which
-// the fewest bytes were read, where a group that had nothing to do counts as many as the one whose turn came last
-// (start-time fair queueing: P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996). So a small sum goes before the next turn of a
-// large one, and no group waits for more than a turn of each other group. All of it is counted in bytes and never in
-// time, so that a run can be repeated. Turns do not change a bit of a sum (I1): its elements are summed independently.
-// No allocation once as many jobs of as many groups as ever have been open at a time.
+// the fewest bytes were read, where a group that had nothing to do counts at least as many as the one whose turn came
+// last (start-time fair queueing: P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996). So a small sum goes before the next turn
+// of a large one, and no group waits for more than two turns of each other group. All of it is counted in bytes and
+// never in time, so that a run can be repeated. Turns do not change a bit of a sum (I1): its elements are summed
+// independently. No allocation once as many jobs of as many groups as ever have been open at a time.
 #ifndef SHOAL_SERVER_LOOP_INLINE_REDUCER_H_
 #define SHOAL_SERVER_LOOP_INLINE_REDUCER_H_
 
@@ -52,7 +52,7 @@ class InlineReducer : public Reducer {
 
   std::vector<Queue> queues_;         // by group
   std::vector<Waiting> waiting_;      // a heap
-  uint64_t turn_began_at_bytes_ = 0;  // read_bytes of the group whose turn came last, when it came
+  uint64_t turn_began_at_bytes_ = 0;  // read_bytes of the group whose turn came last, when it came; after, if alone
   uint64_t waited_ = 0;
   std::vector<const std::byte*> inputs_;
   std::vector<uint64_t> done_;

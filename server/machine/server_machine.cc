@@ -126,7 +126,7 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
       record->plan.chunk_count > 1 && !group.WaitsForResult(rank)) {
     group.lateness().OnFreshBeginning(header->chunk, rank, now);
   }
-  if (record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes) last_small_op_ns_ = now.monotonic_ns;
+  NoteSmallOp(*record, now);
   if (TryAccept(group_index, event.peer, *header, event.offer, now, actions)) return;
   // No rank's credit bounds results that were asked for. Their chunk has lost its slot; the push that begins it anew
   // asks for them again.
@@ -267,6 +267,10 @@ void ServerMachine::OnEvent(const ReduceDone& event, Now now, ServerActions* act
 
 void ServerMachine::OnEvent(const DrainRequested& event, Now, ServerActions*) { draining_ = event.drain; }
 
+void ServerMachine::NoteSmallOp(const OpRecord& record, Now now) {
+  if (record.plan.element_count * DataTypeSize(record.dtype) <= kSmallOpBytes) last_small_op_ns_ = now.monotonic_ns;
+}
+
 void ServerMachine::SendResult(OperationToken token, Rank source, Now now, ServerActions* actions) {
   ServerGroup& group = *Lookup(token);
   ChunkSlot& slot = group.slot(token.slot);
@@ -275,6 +279,7 @@ void ServerMachine::SendResult(OperationToken token, Rank source, Now now, Serve
   std::vector<Rank>& receivers = receivers_;
   receivers.clear();
   if (record != nullptr) {
+    NoteSmallOp(*record, now);
     group.NoteSummed(slot.op(), slot.chunk());
     for (uint32_t i = 0; i < group.size(); ++i) {
       const Rank rank((FirstReplyRank(slot.chunk(), group.size()) + i) % group.size());

@@ -61,7 +61,7 @@ class ServerMachine {
   uint64_t NextDeadlineNs() const;
 
   size_t open_group_count() const { return group_index_.size(); }
-  // When the newest push of a small op came, whatever large ones came since (core/small_op.h); 0: none did.
+  // When a small op last went on, by a push or a result, whatever large ones did since (core/small_op.h); 0: none did.
   uint64_t last_small_op_ns() const { return last_small_op_ns_; }
 
   // How many connections of ranks of open groups have broken. Cheap, which counters() is not: it looks at every slot.
@@ -162,6 +162,7 @@ class ServerMachine {
   // An older chunk takes the slot. The ranks that pushed are told to push again.
   void Preempt(ServerGroup* group, uint32_t slot, ServerActions* actions);
   // Sends a chunk's result, which lies at the place of `source`, to the ranks that contributed.
+  void NoteSmallOp(const OpRecord& record, Now now);
   void SendResult(OperationToken token, Rank source, Now now, ServerActions* actions);
   void RefuseOffer(PeerId peer, OfferId offer, const FrameHeader& header, Refusal refusal, std::string_view text,
                    ServerActions* actions);

@@ -143,17 +143,17 @@ def page(records: list[dict]) -> str:
         "",
         "## What failed, and why it was allowed to",
         "",
-        "A lost rank had ended, stood still, or was not heard. `docs/failover.md` has the clauses. Counted are calls, of"
-        f" all ranks that heard of it. {counts.get(AFTER_MISJUDGED, 0)} more may follow from one that was not judged or"
-        " was a violation.",
+        "A lost rank had ended, stood still, or was not heard, or no scheduler was there until the servers gave it up"
+        ' ("not survived"); `docs/failover.md` has the clauses. Counted are calls, of all ranks that heard of it. (The'
+        " first three runs did not count the reasons.) Not judged, since another failure of the job that was not judged"
+        f" or not allowed came before: {counts.get(AFTER_MISJUDGED, 0)}.",
         "",
         *table(["clause", "calls"], [[clause, str(count)] for clause, count in record["allowed"].items()]),
         "",
         "## Memory",
         "",
-        f"{counts.get('processes whose memory was judged', 0)} of {counts.get('processes', 0)} processes lived long"
-        " enough for growth to be told from warming up. (The first three runs did not count them, nor for which reason"
-        " a rank was lost.)",
+        f"Of runs that counted them, {counts.get('processes whose memory was judged', 0)} of"
+        f" {counts.get('processes', 0)} processes lived long enough for growth to be told from warming up.",
         "",
         *table(
             ["memory of", "most (MiB)", "most in UCX's pool (MiB)", "most growth of the rest after warming up (MiB)"],

@@ -207,7 +207,7 @@ class World:
         if self.longest(begin, end, functools.partial(self.is_missed_by_control, node)) > harmless_s:
             return f"unheard: {node} reached no scheduler"
         # A scheduler that is back is heard when another one leads and its members have come to it.
-        away_s = promises.last_resort_s(self.shape) - promises.leader_replaced_s(self.shape)
+        away_s = max(promises.last_resort_s(self.shape) - promises.leader_replaced_s(self.shape), harmless_s)
         since = end - promises.last_resort_s(self.shape) - promises.leader_replaced_s(self.shape)
         no_scheduler = functools.partial(self.broken_and_nobody_leads, node)
         if has_servers and self.longest(min(begin, since), end, no_scheduler) > away_s:

@@ -14,6 +14,24 @@ SCHEDULER_MUTATIONS = [
         ),
     ),
     mutation(
+        "server-out-of-reach-is-never-tried-again",
+        "F5, F6: a server that a rank lost is used again when no other is left",
+        (
+            "scheduler/machine/scheduler_moves.cc",
+            "return each.refusal.empty() && each.server != kept;",
+            "return each.server == ServerId() && each.refusal.empty() && each.server != kept;",
+        ),
+    ),
+    mutation(
+        "refusal-is-forgotten-with-the-next-move",
+        "F20: a server that has no memory for a group is not tried again before it has more",
+        (
+            "scheduler/machine/scheduler_moves.cc",
+            ".refusal = request.refused ? refusal : \"\"},",
+            ".refusal = \"\"},",
+        ),
+    ),
+    mutation(
         "groups-of-a-failed-job-stay-where-they-are",
         "I10: a group works again, also where the job has lost a rank that is not in it",
         ("scheduler/machine/scheduler_moves.cc", "if (job.live_count == 0 || !group", "if (!job.open() || !group"),

@@ -52,6 +52,11 @@ TEST(Simulation, EverySeedHolds) {
   EXPECT_GT(tally.hellos_to_ended_groups, 0u);
   EXPECT_GT(tally.reports_without_move, 0u);
   EXPECT_GT(tally.deaths_while_gathering, 0u);
+  EXPECT_GT(tally.large_jobs, 20u) << "runs of 16 ranks";
+  EXPECT_GT(tally.uneven_memory, 50u) << "clusters whose servers have too little memory, or some have less";
+  EXPECT_GT(tally.ended_for_memory, 0u) << "runs that their servers had too little memory for";
+  EXPECT_GT(tally.arenas, 20u) << "clusters on one node";
+  EXPECT_GT(tally.drains_asked, 50u) << "by an operator";
   for (size_t stage = 0; stage < kNodeStages; ++stage) {
     EXPECT_GT(tally.node_deaths[stage], 20u) << "ranks of a node died in the middle of too few ops, stage " << stage;
   }
@@ -64,6 +69,14 @@ TEST(Simulation, EverySeedHolds) {
           << "no " << FaultName(static_cast<FaultKind>(second)) << " began during a "
           << FaultName(static_cast<FaultKind>(first));
     }
+  }
+  // Also of a scheduler and of its store somebody notices that they are gone, before the next fault.
+  for (const FaultKind first : {FaultKind::kSchedulerOutage, FaultKind::kStoreFailures, FaultKind::kLeaderChange}) {
+    uint64_t noticed = 0;
+    for (size_t second = 0; second < kFaultKindCount; ++second) {
+      noticed += tally.meetings.Of(first, static_cast<FaultKind>(second), FaultPhase::kNoticed);
+    }
+    EXPECT_GT(noticed, 20u) << FaultName(first);
   }
   for (size_t check = 0; check < kExcusableChecks; ++check) {
     EXPECT_LT(tally.excuses[check] * 20, tally.runs) << ExcusableCheckName(static_cast<ExcusableCheck>(check));

@@ -86,10 +86,12 @@ TEST_F(MachineMovesTest, AServerThatLeavesIsTakenFromThem) {
 }
 
 TEST_F(MachineMovesTest, ALostServerIsTakenFromThemAndGivenAgainWhenItIsBack) {
-  harness_.Advance(kTtlMs / 2);
-  for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<WorkerRenewed>(Beat(job_, rank, 100 + rank));
-  harness_.Ask<ServerRenewed>(HeartbeatServer{ServerId(2), Incarnation(1), {}});
-  harness_.Advance(kTtlMs / 2);
+  for (int beat = 0; beat < 3; ++beat) {
+    harness_.Advance(kTtlMs / 3);
+    for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<WorkerRenewed>(Beat(job_, rank, 100 + rank));
+    harness_.Ask<ServerRenewed>(HeartbeatServer{ServerId(2), Incarnation(1), {}});
+  }
+  harness_.Advance(kTtlMs / 100);
   auto moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_THAT(Names(*moves[0]), ElementsAre("b"));

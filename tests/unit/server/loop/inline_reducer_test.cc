@@ -112,6 +112,20 @@ TEST(InlineReducer, SmallSumsThatComeAgainAndAgainKeepNobodyWaiting) {
   EXPECT_GE(small_bytes, small.size() * (large.bytes() - kTurn)) << "nor less";
 }
 
+TEST(InlineReducer, AGroupThatWasAloneOwesNothingForIt) {
+  InlineReducer reducer;
+  const Sum alone(1, 1, 8, 512 << 10);
+  reducer.Start(alone.job());
+  EXPECT_EQ(WorkRound(&reducer, UINT64_MAX).size(), 1u);
+  const Sum first(1, 2, 8, 128 << 10);
+  const Sum second(2, 3, 8, 128 << 10);
+  for (const Sum* sum : {&first, &second}) reducer.Start(sum->job());
+  std::vector<uint64_t> order;
+  uint64_t rounds = 0;
+  for (; order.empty(); ++rounds) order = WorkRound(&reducer, kTurn);
+  EXPECT_GE(rounds, 2 * second.bytes() / kTurn - 1) << "turn by turn";
+}
+
 TEST(InlineReducer, TheOldestSumOfAGroupIsFirst) {
   InlineReducer reducer;
   const Sum old_one(3, 1, 2, 64 << 10);
