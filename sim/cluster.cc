@@ -239,6 +239,7 @@ void Cluster::KillWorker(Worker* worker, bool silently) {
   }
   if (HostsScheduler(worker->place) && scheduler_ != nullptr) {
     ++hosted_schedulers_ended_;
+    news_lost_ = NewsIsHeld();
     scheduler_.reset();
     ExcuseRunsFromHealing();
   }

@@ -70,10 +70,6 @@ class Cluster {
   const std::array<uint64_t, kFaultKindCount>& faults() const { return faults_; }
 
  private:
-  // Victims of faults, as fault_log_ knows them, beside processes.
-  static constexpr char kScheduler[] = "<scheduler>";
-  static constexpr char kStore[] = "<store>";
-
   struct Worker {
     WorkerProcess::Place place;
     std::unique_ptr<WorkerProcess> process;  // null: not started, or dead
@@ -156,6 +152,7 @@ class Cluster {
   bool ServersHearOfTheEndOf(const WorkerProcess& worker) const;
   void RankDies(const Worker& worker, bool connections_closed);
   void GroupIsGivenUp(uint32_t run, const std::string& group);
+  bool NewsIsHeld() const;
   uint64_t LeaseRunsOutNs() const;
   // As much later than `known_ns` from now as other faults of that time may take; nullopt: a scheduler that forgets may
   // never tell.
@@ -194,7 +191,8 @@ class Cluster {
   std::vector<std::unique_ptr<SimFollower>> followers_;
   std::vector<std::unique_ptr<SimCandidate>> candidates_;  // in place of both, where schedulers are elected
   uint64_t terms_ = 0;                                     // that elections have given
-  uint64_t hosted_schedulers_ended_ = 0;                   // with their rank, in the middle of its job
+  bool news_lost_ = false;                // with a hosted scheduler: ranks that have not heard of a map never will
+  uint64_t hosted_schedulers_ended_ = 0;  // with their rank, in the middle of its job
   std::vector<std::unique_ptr<SchedulerProcess>> deposed_;
   std::deque<Server> servers_;
   std::deque<Worker> workers_;

@@ -88,7 +88,9 @@ bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
           AddVictims(each.place.node);
         }
       }
-      return !victims_.empty() && network_.Corrupt(1 + fault.target % kMostChanges, end_ns);
+      if (victims_.empty() || !network_.Corrupt(1 + fault.target % kMostChanges, end_ns)) return false;
+      victims_.emplace_back(kPayloads);
+      return true;
     case FaultKind::kRogueClient: {
       if (server == nullptr) return false;
       rogues_.push_back(
@@ -380,8 +382,8 @@ void Cluster::RankDies(const Worker& worker, bool connections_closed) {
   // Where the scheduler ends with it, or has ended before, servers declare ranks lost that they miss for a lease.
   const bool by_server = HostsScheduler(place) || (profile_.is_hosted && scheduler_ == nullptr);
   if (by_server) {
-    // One that no server knew beside the others is missed by nobody; ops end at their deadline.
-    const bool is_known = ServersHearOfTheEndOf(*worker.process) && checkers_.ops_ok() > 0;
+    // One that no server knew beside the others, in the newest epoch, is missed by nobody; ops end at their deadline.
+    const bool is_known = ServersHearOfTheEndOf(*worker.process) && checkers_.ops_ok() > 0 && !NewsIsHeld();
     if (!is_known) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
   }
   uint64_t known_ns = connections_closed && !by_server ? kProcessEndedPatienceNs : LeaseRunsOutNs() + kNsPerS;
@@ -391,8 +393,17 @@ void Cluster::RankDies(const Worker& worker, bool connections_closed) {
   checkers_.RankDied(place.run, place.rank, *known_by_ns);
 }
 
+// Some ranks may not have heard of the newest map.
+bool Cluster::NewsIsHeld() const {
+  return std::ranges::any_of(profile_.faults, [&](const Fault& fault) {
+    return fault.kind == FaultKind::kLateMap && fault.at_ns <= world_.now_ns() &&
+           world_.now_ns() < fault.at_ns + fault.duration_ns;
+  });
+}
+
 // Its ranks are to hear it by a server or by the scheduler, even if the rank that gives it up reaches only one of them.
 void Cluster::GroupIsGivenUp(uint32_t run, const std::string& group) {
+  if (news_lost_) return checkers_.Excuse(ExcusableCheck::kLostRank, run);
   const std::optional<uint64_t> known_by_ns = AllKnowByNs(LeaseRunsOutNs());
   if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, run);
   checkers_.GroupGivenUp(run, group, *known_by_ns);

@@ -130,12 +130,14 @@ uint64_t FaultLog::LastEndNs(absl::FunctionRef<bool(const std::string& victim)> 
 }
 
 bool FaultLog::Concerns(const std::set<std::string>& processes, uint64_t now_ns) const {
-  if (now_ns > well_again_ns_) return false;
-  const auto first = faults_.begin() + static_cast<ptrdiff_t>(first_since_well_);
-  return std::any_of(first, faults_.end(), [&](const Begun& fault) {
-    return std::any_of(fault.victims.begin(), fault.victims.end(),
-                       [&](const std::string& victim) { return processes.contains(victim); });
-  });
+  const size_t first = now_ns > well_again_ns_ ? faults_.size() : first_since_well_;
+  for (size_t i = 0; i < faults_.size(); ++i) {
+    const Begun& fault = faults_[i];
+    if (i < first && fault.end_ns > fault.begin_ns) continue;
+    const auto is_one = [&](const std::string& victim) { return processes.contains(victim); };
+    if (std::any_of(fault.victims.begin(), fault.victims.end(), is_one)) return true;
+  }
+  return false;
 }
 
 }  // namespace shoal::sim

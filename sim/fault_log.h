@@ -26,6 +26,11 @@ enum class FaultPhase : uint8_t { kUnnoticed, kNoticed, kSettling, kGoingOn, kHe
 inline constexpr size_t kFaultPhaseCount = 5;
 std::string_view FaultPhaseName(FaultPhase phase);
 
+// Victims beside processes and nodes.
+inline constexpr char kScheduler[] = "<scheduler>";
+inline constexpr char kStore[] = "<store>";
+inline constexpr char kPayloads[] = "<payloads>";  // of all jobs, also of those that begin later
+
 // How often faults of the second kind began while one of the first kind was in each phase.
 class FaultMeetings {
  public:
@@ -72,8 +77,8 @@ class FaultLog {
   size_t begun() const { return faults_.size(); }
   const FaultMeetings& meetings() const { return meetings_; }
   uint64_t BegunSince(uint64_t begin_ns) const;
-  // Whether a fault that concerns one of the processes may still be the cause of something: it, or one that began
-  // before all was well again, lasts or heals.
+  // Whether a fault that concerns one of the processes may still be the cause of something: it was done at once, and
+  // may be noticed late, or it, or one that began before all was well again, lasts or heals.
   bool Concerns(const std::set<std::string>& processes, uint64_t now_ns) const;
   // Whether one has begun after which schedulers may take servers for lost that are not, or for others.
   bool MisleadSchedulers() const { return mislead_schedulers_; }

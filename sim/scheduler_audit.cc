@@ -98,6 +98,10 @@ bool SchedulerAudit::HasCause(const scheduler::EventRecord& event, const std::st
   const std::string lost = ServerThatARankLost(event.reason);
   if (lost.empty()) return server_changes_ > moves.server_changes;
   if (absl::StrContains(event.reason, Checkers::kNoMemory)) return true;
+  // The other end hears that its peer closed the connection.
+  const bool is_of_payload = absl::StrContains(event.reason, "was changed on its way") ||
+                             absl::StrContains(event.reason, "connection reset by peer");
+  if (is_of_payload && faults_->Concerns({kPayloads}, now_ns)) return true;
   const auto places = places_.find(job);
   return IsConcerned(lost, now_ns) || (places != places_.end() && faults_->Concerns(places->second, now_ns));
 }
