@@ -28,6 +28,7 @@
 #ifndef SHOAL_SIM_CHECKERS_H_
 #define SHOAL_SIM_CHECKERS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -103,6 +104,12 @@ class Checkers {
   void RankStandsStill(uint32_t job, uint32_t job_rank, uint64_t until_ns) {
     uint64_t& still_until_ns = still_until_ns_[{job, job_rank}];
     still_until_ns = std::max(still_until_ns, until_ns);
+  }
+  // The only scheduler ended with a rank: what has not been told by then may come as late as that.
+  void SchedulerEnded(uint64_t all_know_by_ns) {
+    for (auto& [rank, known_ns] : all_know_by_ns_) {
+      if (known_ns > world_->now_ns()) known_ns = std::max(known_ns, all_know_by_ns);
+    }
   }
   // A rank gives the group up, before any op of it has failed.
   void RankGivesUp(uint32_t job, const std::string& group) { on_group_failed_(job, group); }

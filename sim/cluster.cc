@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/failure_detection.h"
 #include "core/log_event.h"
 
 namespace shoal::sim {
@@ -240,6 +241,7 @@ void Cluster::KillWorker(Worker* worker, bool silently) {
   if (HostsScheduler(worker->place) && scheduler_ != nullptr) {
     ++hosted_schedulers_ended_;
     news_lost_ = NewsIsHeld();
+    checkers_.SchedulerEnded(world_.now_ns() + LeaseRunsOutNs() + kServerNoticesWithinNs + kNsPerS);
     scheduler_.reset();
     ExcuseRunsFromHealing();
   }

@@ -18,8 +18,10 @@ constexpr uint64_t kShortPartsOfPeriod = 8;
 // Of a period: how soon one is repeated that a scheduler refused because it knows of no leader. Where none leads all
 // ranks do this for seconds.
 constexpr uint64_t kRefusedPartsOfPeriod = 4;
-// So many schedulers are asked in a row if each is cut off from the leader.
-constexpr uint32_t kSchedulersAskedAtOnce = 4;
+// So many schedulers are asked in a row if each is cut off from the leader, and if each knows of none: it may be the
+// only one that does not.
+constexpr uint32_t kAskedAtOnceIfLeaderIsSilent = 4;
+constexpr uint32_t kAskedAtOnceIfNobodyLeads = 2;
 
 uint64_t PeriodNs(uint64_t lease_ttl_ms) { return HeartbeatPeriodNs(lease_ttl_ms * kNsPerMs); }
 
@@ -106,8 +108,9 @@ void Heartbeats::OnSilence(std::string why, Now now) {
 // Calls take turns with the schedulers. A later heartbeat may meet the same one again and again, when the worker's
 // other calls come in the same rhythm; one that follows at once goes to the next, unless another call comes in between.
 void Heartbeats::OnRefusedByFollower(const absl::Status& why, Now now) {
-  refused_in_row_ = why.message() == kLeaderIsSilent ? refused_in_row_ + 1 : 0;
-  const bool others_may_answer = refused_in_row_ % kSchedulersAskedAtOnce != 0;
+  const bool is_silent = why.message() == kLeaderIsSilent;
+  const uint32_t asked_at_once = is_silent ? kAskedAtOnceIfLeaderIsSilent : kAskedAtOnceIfNobodyLeads;
+  const bool others_may_answer = ++refused_in_row_ % asked_at_once != 0;
   Pause(others_may_answer ? now.monotonic_ns : now.monotonic_ns + period_ns_ / kRefusedPartsOfPeriod);
 }
 

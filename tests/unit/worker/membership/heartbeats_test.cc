@@ -143,13 +143,18 @@ TEST(Heartbeats, ARefusedOneIsRepeatedAtTheUsualPace) {
   }
 }
 
-// One that has lost the lead and can't reach the store refuses for as long as that lasts.
-TEST(Heartbeats, F16OneThatASchedulerWithoutALeaderRefusedIsRepeatedSoonAndAsksTheNextScheduler) {
+// One that has lost the lead and can't reach the store refuses for as long as that lasts, and the others may know
+// better.
+TEST(Heartbeats, F16OneThatASchedulerWithoutALeaderRefusedAsksTheNextOneAtOnceAndBothAgainSoon) {
   for (const char* const refusal : {kNobodyLeads, kLeadsNoLonger, kAnotherLeads}) {
     MembershipDriver driver;
     driver.JoinJob();
     driver.AnswerNext<HeartbeatCall>(absl::UnavailableError(refusal));
     const uint64_t refused_ns = driver.now_ns();
+    const std::optional<Call> next = driver.Find<HeartbeatCall>();
+    ASSERT_TRUE(next.has_value()) << "nothing is waited for, and another call might take the next one's turn";
+    driver.Answer(*next, absl::UnavailableError(refusal));
+    EXPECT_FALSE(driver.Find<HeartbeatCall>().has_value()) << "nobody may lead";
     const Call again = driver.Await<HeartbeatCall>(kLeaseNs);
     EXPECT_EQ(driver.now_ns() - refused_ns, kPeriodNs / 4) << refusal;
     EXPECT_THAT(driver.All<UseNewConnectionsAction>(), IsEmpty()) << "those that there are take turns: " << refusal;
