@@ -294,7 +294,7 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(Now now) {
         worker.signs.EndedAtNs() <= now.monotonic_ns
             ? worker.signs.Describe()
             : absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")");
-    gone.push_back(MarkGone(&job, rank, MemberPhase::kLost, why, now));
+    gone.push_back(MarkGone(&job, rank, PhaseOfEnded(&job, rank, now), why, now));
   }
   return gone;
 }

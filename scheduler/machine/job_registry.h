@@ -144,7 +144,7 @@ class JobRegistry {
 
   // NOT_FOUND: as for Renew.
   absl::StatusOr<Gone> Leave(const LeaveJob& request, Now now);
-  // Those whose lease ran out or whose process has ended, now lost.
+  // Those whose lease ran out or whose process has ended, now lost; or not, as TakeOver says.
   std::vector<Gone> ExpireLeases(Now now);
   // All leases start anew. What shows that a process has ended stays, and counts if `ends_processes`; else it does with
   // the next call that says so.
@@ -228,6 +228,8 @@ class JobRegistry {
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);
   // Of a rank whose process has ended: a process joined after that, and no living one is in a group with it.
   static bool IsOfAnEarlierRun(const Job& job, JobRank rank, Now now);
+  // What becomes of one whose process has ended, or is taken to have: it is lost, or nobody misses it (see TakeOver).
+  static MemberPhase PhaseOfEnded(Job* job, JobRank rank, Now now);
   void KeepAsPast(JobId id);
 
   // The group of a server's report about one of its ranks; of this epoch or an older one. nullptr: it is closed, the

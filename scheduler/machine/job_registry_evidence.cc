@@ -155,15 +155,17 @@ bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank, Now now) {
   });
 }
 
+MemberPhase JobRegistry::PhaseOfEnded(Job* job, JobRank rank, Now now) {
+  if (!job->open() || !IsOfAnEarlierRun(*job, rank, now)) return MemberPhase::kLost;
+  // What failed in the earlier run is not the next one's.
+  job->failure.clear();
+  job->failure_ranks.clear();
+  return MemberPhase::kLeft;
+}
+
 JobRegistry::Gone JobRegistry::TakeOver(JobId id, const JoinJob& request, Now now) {
   Job& job = jobs_.at(id);
-  const bool is_missed = !job.open() || !IsOfAnEarlierRun(job, request.rank, now);
-  if (!is_missed) {
-    // What failed in the earlier run is not the next one's.
-    job.failure.clear();
-    job.failure_ranks.clear();
-  }
-  return MarkGone(&job, request.rank, is_missed ? MemberPhase::kLost : MemberPhase::kLeft,
+  return MarkGone(&job, request.rank, PhaseOfEnded(&job, request.rank, now),
                   absl::StrCat("its process ended: it closed its stream to the scheduler, and process ", request.pid,
                                " on node ", CleanText(request.node), " joined as this rank"),
                   now);

@@ -83,11 +83,15 @@ void SchedulerMachine::TakeOverRanks(Now now) {
     if (now.monotonic_ns < jobs_.TakeOverAtNs(held.job, held.request.rank)) continue;
     const JobRegistry::Gone gone = jobs_.TakeOver(held.job, held.request, now);
     RankIsGone(gone, now);
-    if (gone.lost) continue;
-    Record(EventKind::kRankReplaced, gone.who, gone.rank.reason, now,
-           {.job = gone.rank.job, .rank = gone.rank.rank.value()});
+    if (!gone.lost) NoteReplaced(gone, now);
   }
   RetryHeldJoins(now);
+}
+
+void SchedulerMachine::NoteReplaced(const JobRegistry::Gone& gone, Now now) {
+  Record(EventKind::kRankReplaced, gone.who,
+         absl::StrCat(gone.rank.reason, "; ranks of the job's next run have joined, and nobody misses this one"), now,
+         {.job = gone.rank.job, .rank = gone.rank.rank.value()});
 }
 
 void SchedulerMachine::RefuseHeldJoins(JobId job, JobRank rank, Now now) {

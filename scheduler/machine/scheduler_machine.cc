@@ -67,7 +67,10 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     }
     if (!lost.empty()) RebuildMap(now);
     const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(now);
-    for (const JobRegistry::Gone& each : gone) RankIsGone(each, now);
+    for (const JobRegistry::Gone& each : gone) {
+      RankIsGone(each, now);
+      if (!each.lost) NoteReplaced(each, now);
+    }
     if (!gone.empty()) RetryHeldJoins(now);
     TakeOverRanks(now);
   }

@@ -97,6 +97,7 @@ class SchedulerMachine {
   void TakeOverRanks(Now now);
   uint64_t NextTakeOverNs() const;
   void RefuseHeldJoins(JobId job, JobRank rank, Now now);
+  void NoteReplaced(const JobRegistry::Gone& gone, Now now);
   void RankIsGone(const JobRegistry::Gone& gone, Now now);
 
   // scheduler_moves.cc

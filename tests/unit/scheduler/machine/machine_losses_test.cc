@@ -329,6 +329,21 @@ TEST_F(HalfAJobTest, WhoIsStartedAgainHarmsNobodyWhoCameForAPlaceThatWasFree) {
   EXPECT_TRUE(harness_.StatusOf(first).ok()) << harness_.StatusOf(first);
 }
 
+// The first process of the next run comes just before the leases of the earlier one run out.
+TEST_F(HalfAJobTest, WhoseLeaseRunsOutAfterTheNextRunHasBegunIsNotMissed) {
+  CloseStream(1);
+  CloseStream(2);
+  for (int beat = 0; beat < 3; ++beat) {
+    harness_.Advance(kTtlMs / 3 - 5);
+    harness_.Ask<ServerRenewed>(HeartbeatServer{ServerId(1), Incarnation(11), {}});
+  }
+  EXPECT_EQ(JoinAgain(0), job_);
+  harness_.Advance(kTtlMs / 100);
+  EXPECT_TRUE(HasEvent(EventKind::kRankReplaced));
+  EXPECT_FALSE(HasEvent(EventKind::kRankLost) || HasEvent(EventKind::kJobFailed));
+  for (const uint32_t rank : {1, 2}) EXPECT_EQ(JoinAgain(rank), job_);
+}
+
 TEST_F(HalfAJobTest, GroupsOfTheEarlierRunAreNobodysLoss) {
   for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 100 + rank, {1, 2}));
   CloseStream(1);
