@@ -44,6 +44,11 @@ class Build:
     def file(self, path: str) -> str:
         return str(self.folder / path)
 
+    @property
+    def rank_program(self) -> str:
+        """That of the build's own tree: structs of the C ABI grow."""
+        return str(self.folder.parent / RANK_PROGRAM.relative_to(ROOT))
+
 
 def output_of(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
@@ -71,7 +76,7 @@ class Job:
     def __init__(self, cluster: Cluster, build: Build, name: str):
         self.name, self.build = name, build
         self.rounds = 0
-        command = [sys.executable, str(RANK_PROGRAM), "--library", build.file("lib/libshoal.so")]
+        command = [sys.executable, build.rank_program, "--library", build.file("lib/libshoal.so")]
         command += ["--scheduler", cluster.scheduler_address, "--world-size", str(WORLD_SIZE), "--job", name]
         command += ["--count", "150001", "--rounds", str(ROUNDS), "--hold"]
         self.ranks = [cluster.start([*command, "--rank", str(rank)]) for rank in range(WORLD_SIZE)]
