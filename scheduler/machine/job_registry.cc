@@ -294,7 +294,16 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(Now now) {
         worker.signs.EndedAtNs() <= now.monotonic_ns
             ? worker.signs.Describe()
             : absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")");
-    gone.push_back(MarkGone(&job, rank, PhaseOfEnded(&job, rank, now), why, now));
+    // Only the place of a whole run that is over is free without anybody who asks for it: who came before and lives
+    // must not wait for this rank.
+    const std::optional<uint64_t> closed_ns = worker.signs.stream_closed_ns();
+    const bool is_missed = std::ranges::any_of(job.workers, [&](const auto& entry) {
+      const Worker& other = entry.second;
+      return entry.first != rank && other.state.phase == MemberPhase::kLive && closed_ns.has_value() &&
+             other.joined_ns <= *closed_ns && !other.signs.stream_closed_ns().has_value();
+    });
+    const MemberPhase phase = is_missed ? MemberPhase::kLost : PhaseOfEnded(&job, rank, now);
+    gone.push_back(MarkGone(&job, rank, phase, why, now));
   }
   return gone;
 }

@@ -344,6 +344,19 @@ TEST_F(HalfAJobTest, WhoseLeaseRunsOutAfterTheNextRunHasBegunIsNotMissed) {
   for (const uint32_t rank : {1, 2}) EXPECT_EQ(JoinAgain(rank), job_);
 }
 
+// Rank 1 lives and came before rank 2 died: it is no other run, and must not wait for a rank that is gone.
+TEST_F(HalfAJobTest, WhoDiesBeforeAllHaveComeIsMissedByThoseWhoLive) {
+  CloseStream(2);
+  harness_.Advance(kTakeOverMs);
+  EXPECT_EQ(JoinAgain(0), job_);
+  for (int beat = 0; beat < 4; ++beat) {
+    harness_.Advance(kTtlMs / 3);
+    harness_.Ask<WorkerRenewed>(Beat(job_, 0, 200));
+    harness_.Try(Beat(job_, 1, 101)).IgnoreError();
+  }
+  EXPECT_TRUE(HasEvent(EventKind::kRankLost) && HasEvent(EventKind::kJobFailed));
+}
+
 TEST_F(HalfAJobTest, GroupsOfTheEarlierRunAreNobodysLoss) {
   for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 100 + rank, {1, 2}));
   CloseStream(1);
