@@ -55,8 +55,8 @@ SCHEDULER_MUTATIONS = [
         "F11: a job that was ended before all its ranks had come is started again at once",
         (
             "scheduler/machine/job_registry_evidence.cc",
-            "is_missed ? MemberPhase::kLost : MemberPhase::kLeft",
-            "MemberPhase::kLost",
+            "  return MemberPhase::kLeft;\n}",
+            "  return MemberPhase::kLost;\n}",
         ),
     ),
     mutation(
