@@ -44,7 +44,13 @@ void DeclareOptions(Command* command, OptionTable* table) {
   table->String("reason", "", "TEXT", "With abort: the reason, which the job's ranks and the events show.",
                 &command->reason);
   table->Uint32("nodes", "", "N", "With plan: nodes of the job.", &command->plan.nodes);
+  table->Uint32("ranks", "", "N", "With plan: ranks of a node, which reduce among themselves first.",
+                &command->plan.ranks);
   table->Double("link", "", "GBIT", "With plan: rate of a node's link in Gbit/s, each way.", &command->plan.link_gbit);
+  table->Double(
+      "node-link", "", "GBIT",
+      "With plan: rate in Gbit/s, each way, at which a rank reaches the others of its node. 0: that takes no time.",
+      &command->plan.node_link_gbit);
   table->Bytes("bytes", "", "With plan: size of an all-reduce, as it is sent.", &command->plan.bytes);
   table->Double("round-trip", "", "US", "With plan: round trip to a server in microseconds.",
                 &command->plan.round_trip_us);
@@ -84,6 +90,8 @@ absl::Status CheckOptions(const Command& command) {
       CheckGoesWith(command.deadline_s != defaults.deadline_s, "--deadline", {"drain"}, command),
       CheckGoesWith(!command.reason.empty(), "--reason", {"abort"}, command),
       CheckGoesWith(command.plan.nodes != defaults.plan.nodes, "--nodes", {"plan"}, command),
+      CheckGoesWith(command.plan.ranks != defaults.plan.ranks, "--ranks", {"plan"}, command),
+      CheckGoesWith(command.plan.node_link_gbit != defaults.plan.node_link_gbit, "--node-link", {"plan"}, command),
       CheckGoesWith(command.plan.link_gbit != defaults.plan.link_gbit, "--link", {"plan"}, command),
       CheckGoesWith(command.plan.bytes != defaults.plan.bytes, "--bytes", {"plan"}, command),
       CheckGoesWith(command.plan.round_trip_us != defaults.plan.round_trip_us, "--round-trip", {"plan"}, command),

@@ -30,6 +30,7 @@ constexpr uint64_t kFastDeviceMbit = 25'000;
 // Headers take a sixteenth of what crosses an Ethernet link, and something else is always under way.
 constexpr double kFullLink = 0.8;
 constexpr double kBusyCore = 0.9;
+constexpr size_t kFindingIndent = 20;
 
 std::string_view VerdictName(Verdict verdict) {
   switch (verdict) {
@@ -412,14 +413,17 @@ size_t CountOf(const std::vector<Finding>& findings, Verdict verdict) {
 std::string FindingsText(const std::vector<Finding>& findings) {
   std::string text;
   for (const Finding& finding : findings) {
-    absl::StrAppendFormat(&text, "%-8s %-10s %s\n", std::string(VerdictName(finding.verdict)), finding.check,
-                          finding.text);
-    if (!finding.fix.empty()) absl::StrAppendFormat(&text, "%-19s -> %s\n", "", finding.fix);
+    const std::string head = absl::StrFormat("%-8s %-10s", std::string(VerdictName(finding.verdict)), finding.check);
+    text += WrapText(absl::StrCat(head, " ", finding.text), kFindingIndent);
+    if (!finding.fix.empty()) {
+      text += WrapText(absl::StrCat(std::string(kFindingIndent, ' '), "-> ", finding.fix), kFindingIndent + 3);
+    }
   }
-  absl::StrAppend(&text, Plural(CountOf(findings, Verdict::kProblem), "problem"), ", ",
-                  Plural(CountOf(findings, Verdict::kWarning), "warning"),
-                  ". The ports were tried at which servers are reached; --bandwidth also measures what the ways\n"
-                  "carry.\n");
+  const std::string counts = absl::StrCat(Plural(CountOf(findings, Verdict::kProblem), "problem"), ", ",
+                                          Plural(CountOf(findings, Verdict::kWarning), "warning"));
+  const char* const tried =
+      "The ports were tried at which servers are reached; --bandwidth also measures what the ways carry.";
+  text += WrapText(absl::StrCat(counts, ". ", tried), 0);
   return text;
 }
 

@@ -49,7 +49,11 @@ class EventReader {
 
   absl::Status Run() {
     if (absl::Status status = Begin(); !status.ok()) return status;
-    if (!options_.follow) return Read(std::nullopt);
+    if (!options_.follow) {
+      absl::Status status = Read(std::nullopt);
+      if (options_.json && status.ok()) out_ << "{\"events\":[" << absl::StrJoin(shown_, ",") << "]}\n";
+      return status;
+    }
     bool begun = true;
     milliseconds pause = kFirstPause;
     for (int failures = 0;; begun = false) {
@@ -97,9 +101,17 @@ class EventReader {
       if (filter_.since_unix_ms.has_value() && event.at_unix_ms() >= *filter_.since_unix_ms) {
         filter_.since_unix_ms.reset();
       }
-      if (filter_.Lets(event)) out_ << (options_.json ? ToJson(event) + "\n" : EventText(event)) << std::flush;
+      if (filter_.Lets(event)) Show(event);
       return out_.good();
     });
+  }
+
+  void Show(const v1::Event& event) {
+    if (options_.json && !options_.follow) {
+      shown_.push_back(ToJson(event));
+    } else {
+      out_ << (options_.json ? ToJson(event) + "\n" : EventText(event)) << std::flush;
+    }
   }
 
   void SayTrouble(const absl::Status& why) {
@@ -118,7 +130,8 @@ class EventReader {
   std::ostream& err_;
   std::string cluster_id_;
   uint64_t last_sequence_ = 0;
-  bool in_trouble_ = false;  // and said so
+  std::vector<std::string> shown_;  // in one document, after the last one
+  bool in_trouble_ = false;         // and said so
 };
 
 }  // namespace

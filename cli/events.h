@@ -27,7 +27,7 @@ struct EventsOptions {
   std::optional<uint64_t> since_ms;  // before the scheduler's present time
   EventFilter filter;                // without since_unix_ms
   bool follow = false;
-  bool json = false;  // one document on each line
+  bool json = false;  // one document, as ListJobs has one; with `follow` one for each event, on a line of its own
   // A scheduler whose node has vanished does not end its streams. So none lasts longer, and the next one goes on where
   // it was.
   uint64_t stream_ms = 30'000;

@@ -11,6 +11,7 @@
 #include "cli/tables.h"
 #include "core/bucket_plan.h"
 #include "core/flow_plan.h"
+#include "core/node_parts.h"
 #include "core/server_weights.h"
 #include "core/shard_map.h"
 #include "core/time_model.h"
@@ -19,6 +20,7 @@ namespace shoal::cli {
 namespace {
 
 constexpr uint32_t kMostNodes = 1024;
+constexpr uint32_t kMostRanks = 64;  // of a node
 constexpr double kMostGbit = 10'000;
 constexpr double kMostMicroseconds = 1e6;
 constexpr double kNearTheBest = 1.05;
@@ -35,6 +37,13 @@ absl::Status CheckOptions(const PlanOptions& options) {
   if (!(options.link_gbit > 0 && options.link_gbit <= kMostGbit)) {
     return absl::InvalidArgumentError(
         "plan takes --link, the rate of a node's link in Gbit/s, above 0 and up to 10000");
+  }
+  if (options.ranks < 1 || options.ranks > kMostRanks) {
+    return absl::InvalidArgumentError(absl::StrCat("plan takes --ranks, those of a node, from 1 to ", kMostRanks));
+  }
+  if (!(options.node_link_gbit >= 0 && options.node_link_gbit <= kMostGbit)) {
+    return absl::InvalidArgumentError(
+        "plan takes --node-link, the rate in Gbit/s between the ranks of a node, from 0 (it takes no time) to 10000");
   }
   if (options.bytes < sizeof(float) || options.bytes > kMaxBucketBytes) {
     return absl::InvalidArgumentError("plan takes --bytes from 4 to 64G");
@@ -64,10 +73,11 @@ absl::StatusOr<uint64_t> Predict(const PlanOptions& options, const LinkFacts& li
   }
   const absl::StatusOr<ShardMap> map = ShardMap::Make(Epoch(1), std::move(shards));
   if (!map.ok()) return map.status();
-  const std::vector<uint32_t> ranks_of_node(options.nodes, 1);
+  const std::vector<uint32_t> ranks_of_node(options.nodes, options.ranks);
   const PortLoad load = LoadOfPorts(ranks_of_node, servers, weights);
   const FlowPlan flow = PlanFlow(load, link, 0);
-  const uint64_t elements = options.bytes / sizeof(float);
+  // Of the first rank of a node, whose part is the largest.
+  const uint64_t elements = NodePart(options.bytes / sizeof(float), options.ranks, 0).count;
   const absl::StatusOr<BucketPlan> cut = MakeBucketPlan(elements, DataType::kFloat32, flow.chunk_bytes);
   if (!cut.ok()) return cut.status();
   const uint64_t chunk_elements = std::min<uint64_t>(cut->elements_per_chunk, elements);
@@ -75,7 +85,7 @@ absl::StatusOr<uint64_t> Predict(const PlanOptions& options, const LinkFacts& li
                       .chunk_bytes = static_cast<uint32_t>(chunk_elements * sizeof(float)),
                       .chunk_count = cut->chunk_count,
                       .largest_part_chunks = SummarizeDeal(*cut, *map, GroupId(1)).largest_part_chunks,
-                      .group_size = options.nodes,
+                      .group_size = options.nodes * options.ranks,
                       .busiest_port = load.busiest_link},
                      link);
 }
@@ -93,7 +103,14 @@ absl::StatusOr<ServerPlan> PlanServers(const PlanOptions& options) {
                        .message_ns = Nanoseconds(options.message_us)};
   const double bound_ns = static_cast<double>(options.bytes) * 1e9 / static_cast<double>(link.bytes_per_s);
   ServerPlan plan{.link_bound_ns = std::max<uint64_t>(1, static_cast<uint64_t>(bound_ns)), .rows = {}};
-  plan.ring_ns = static_cast<uint64_t>(2 * bound_ns * (options.nodes - 1) / options.nodes);
+  const double ranks = options.ranks;
+  const double all_ranks = ranks * options.nodes;
+  plan.ring_ns = static_cast<uint64_t>(2 * bound_ns * (all_ranks - 1) / all_ranks);
+  if (options.node_link_gbit > 0) {
+    const double ns_per_byte = 8 / options.node_link_gbit;
+    plan.within_node_ns =
+        static_cast<uint64_t>(2 * (ranks - 1) / ranks * static_cast<double>(options.bytes) * ns_per_byte);
+  }
   uint64_t best_ns = UINT64_MAX;
   const uint32_t step = (2 * options.nodes + kMostComputed - 1) / kMostComputed;
   for (uint32_t dedicated = 0; dedicated <= 2 * options.nodes; ++dedicated) {
@@ -101,8 +118,8 @@ absl::StatusOr<ServerPlan> PlanServers(const PlanOptions& options) {
     const uint32_t colocated = dedicated < options.nodes ? options.nodes : 0;
     const absl::StatusOr<uint64_t> predicted_ns = Predict(options, link, dedicated, colocated);
     if (!predicted_ns.ok()) return predicted_ns.status();
-    plan.rows.push_back({dedicated, colocated, *predicted_ns});
-    best_ns = std::min(best_ns, *predicted_ns);
+    plan.rows.push_back({dedicated, colocated, *predicted_ns + plan.within_node_ns});
+    best_ns = std::min(best_ns, plan.rows.back().predicted_ns);
   }
   const auto enough = std::ranges::find_if(
       plan.rows, [&](const PlanRow& row) { return Ratio(row.predicted_ns, best_ns) <= kNearTheBest; });
@@ -112,10 +129,15 @@ absl::StatusOr<ServerPlan> PlanServers(const PlanOptions& options) {
 
 std::string PlanText(const PlanOptions& options, const ServerPlan& plan) {
   std::string text = absl::StrFormat(
-      "All-reduce of %s on %d nodes, links of %g Gbit/s, round trip %g us, %g us a message.\n"
-      "At the link's rate: %s. The bytes of a ring at that rate: %s.\n\n",
-      BytesText(options.bytes), options.nodes, options.link_gbit, options.round_trip_us, options.message_us,
-      Milliseconds(plan.link_bound_ns), Milliseconds(plan.ring_ns));
+      "All-reduce of %s on %d nodes of %s, links of %g Gbit/s, round trip %g us,\n%g us a message.\n"
+      "At the link's rate: %s. The bytes of a ring at that rate: %s.\n",
+      BytesText(options.bytes), options.nodes, Plural(options.ranks, "rank"), options.link_gbit, options.round_trip_us,
+      options.message_us, Milliseconds(plan.link_bound_ns), Milliseconds(plan.ring_ns));
+  if (plan.within_node_ns > 0) {
+    absl::StrAppendFormat(&text, "Within a node, at %g Gbit/s between its ranks: %s, which is in each row.\n",
+                          options.node_link_gbit, Milliseconds(plan.within_node_ns));
+  }
+  text += '\n';
   uint64_t longest_ns = 1;
   for (const PlanRow& row : plan.rows) longest_ns = std::max(longest_ns, row.predicted_ns);
   std::vector<TableRow> table = {{"SERVERS", "COLOCATED", "ALL-REDUCE", "RING TAKES", ""}};
@@ -133,14 +155,18 @@ std::string PlanText(const PlanOptions& options, const ServerPlan& plan) {
   absl::StrAppend(&text, AlignTable(table), "\n", plan.enough_servers,
                   plan.enough_servers == 1 ? " dedicated server is" : " dedicated servers are",
                   " within 5 % of the best.\n"
-                  "This is a model: all links carry their rate at once, processors keep up, and the reduction among\n"
-                  "the ranks of a node takes no time. `shoal-perf` measures.\n");
+                  "This is a model: all links carry their rate at once, and processors keep up",
+                  plan.within_node_ns > 0 || options.ranks == 1
+                      ? ""
+                      : ". The reduction among\nthe ranks of a node takes no time (--node-link says otherwise)",
+                  ". `shoal-perf` measures.\n");
   return text;
 }
 
 std::string PlanJson(const ServerPlan& plan) {
-  std::string text = absl::StrCat("{\"link_bound_ns\":\"", plan.link_bound_ns, "\",\"ring_ns\":\"", plan.ring_ns,
-                                  "\",\"enough_servers\":", plan.enough_servers, ",\"rows\":[");
+  std::string text =
+      absl::StrCat("{\"link_bound_ns\":\"", plan.link_bound_ns, "\",\"within_node_ns\":\"", plan.within_node_ns,
+                   "\",\"ring_ns\":\"", plan.ring_ns, "\",\"enough_servers\":", plan.enough_servers, ",\"rows\":[");
   for (const PlanRow& row : plan.rows) {
     absl::StrAppend(&text, text.back() == '[' ? "" : ",", "{\"dedicated_servers\":", row.dedicated_servers,
                     ",\"colocated_servers\":", row.colocated_servers, ",\"predicted_ns\":\"", row.predicted_ns, "\"}");

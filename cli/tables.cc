@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/op_time_histogram.h"
 #include "proto/status_text.h"
 
@@ -42,6 +44,7 @@ std::string TroubleText(const v1::JobStatus& job) {
 }
 
 constexpr uint64_t kShownGoneMs = 3'600'000;
+constexpr size_t kMostColumns = 100;
 
 bool IsGone(const v1::ServerStatus& server) { return server.state() == "lost" || server.state() == "left"; }
 
@@ -59,11 +62,27 @@ std::string NotShownText(uint64_t count, const std::string& what) {
 
 std::string AgoText(uint64_t milliseconds) { return absl::StrCat(AgeText(milliseconds), " ago"); }
 
-std::string RanksText(const google::protobuf::RepeatedField<uint32_t>& ranks) {
-  constexpr int kShown = 8;
+template <typename Ranks>
+std::string RanksText(const Ranks& ranks) {
+  constexpr size_t kShown = 8;
+  const auto count = static_cast<size_t>(ranks.size());
   const auto first = ranks.begin();
-  const std::string listed = absl::StrJoin(first, first + std::min(ranks.size(), kShown), ",");
-  return ranks.size() <= kShown ? OrDash(listed) : absl::StrCat(listed, " +", ranks.size() - kShown);
+  const std::string listed = absl::StrJoin(first, first + static_cast<ptrdiff_t>(std::min(count, kShown)), ",");
+  return count <= kShown ? OrDash(listed) : absl::StrCat(listed, " +", count - kShown);
+}
+
+// By which ways the ranks reach their servers; ranks that go the same ways share a line.
+std::string TransportsText(const v1::JobStatus& job) {
+  std::map<std::string, std::vector<uint32_t>> ranks;
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (!rank.load().transports().empty()) ranks[rank.load().transports()].push_back(rank.rank());
+  }
+  std::string text;
+  for (const auto& [transports, by] : ranks) {
+    const std::string whose = by.size() == 1 ? "rank " : "ranks ";
+    text += WrapText(absl::StrCat("Transports of ", whose, RanksText(by), ": ", transports), 4);
+  }
+  return text;
 }
 
 std::string GroupsText(const v1::JobStatus& job) {
@@ -121,6 +140,23 @@ std::string AlignTable(const std::vector<TableRow>& rows) {
   return text;
 }
 
+std::string WrapText(const std::string& text, size_t indent) {
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  std::string wrapped = words.front();
+  size_t column = Width(wrapped);
+  for (size_t i = 1; i < words.size(); ++i) {
+    const size_t width = Width(words[i]);
+    if (column > indent && column + 1 + width > kMostColumns) {
+      absl::StrAppend(&wrapped, "\n", std::string(indent, ' '), words[i]);
+      column = indent + width;
+    } else {
+      absl::StrAppend(&wrapped, " ", words[i]);
+      column += 1 + width;
+    }
+  }
+  return wrapped + '\n';
+}
+
 std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler, uint64_t now_unix_ms) {
   const uint64_t started = cluster.started_at_unix_ms();
   return absl::StrCat("Cluster ", cluster.cluster_id(), " at ", scheduler, " (Shoal ", cluster.software_version(),
@@ -164,7 +200,7 @@ std::string ServersText(const v1::ListServersResponse& servers, TableExtent exte
            absl::StrCat(load.refusals()), absl::StrCat(load.corrupted_payloads()),
            OrDash(load.transports().empty() ? server.transports() : load.transports()), OrDash(server.reason())});
     } else if (!server.reason().empty()) {
-      absl::StrAppend(&reasons, "server ", server.name(), " is ", server.state(), ": ", server.reason(), "\n");
+      reasons += WrapText(absl::StrCat("server ", server.name(), " is ", server.state(), ": ", server.reason()), 4);
     }
     rows.push_back(std::move(row));
   }
@@ -199,7 +235,7 @@ std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent) {
     if (extent.wide) {
       row.insert(row.end(), {absl::StrCat(job.job_id()), OrDash(absl::StrJoin(transports, "; ")), TroubleText(job)});
     } else if (!TroublesOf(job).empty()) {
-      absl::StrAppend(&trouble, "job ", job.name(), ": ", TroubleText(job), "\n");
+      trouble += WrapText(absl::StrCat("job ", job.name(), ": ", TroubleText(job)), 4);
     }
     rows.push_back(std::move(row));
   }
@@ -211,17 +247,15 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
   std::string text =
       absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", world size ", job.world_size(),
                    ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0), "\n");
-  for (const std::string& trouble : TroublesOf(job)) absl::StrAppend(&text, trouble, "\n");
-  absl::StrAppend(&text, OpTimesText(job));
-  std::vector<TableRow> rows = {
-      {"RANK", "NODE", "PID", "STATE", "HEARTBEAT", "OPS", "FAILED", "PUSHED", "PULLED", "MEAN OP", "TRANSPORTS"}};
+  for (const std::string& trouble : TroublesOf(job)) text += WrapText(trouble, 4);
+  absl::StrAppend(&text, OpTimesText(job), TransportsText(job));
+  std::vector<TableRow> rows = {{"RANK", "NODE", "PID", "STATE", "HEARTBEAT", "OPS", "FAILED", "PUSHED", "MEAN OP"}};
   for (const v1::RankStatus& rank : job.ranks()) {
     const v1::WorkerLoad& load = rank.load();
     rows.push_back({absl::StrCat(rank.rank()), OrDash(rank.node()), absl::StrCat(rank.pid()), rank.state(),
                     AgoText(rank.last_heartbeat_age_ms()), absl::StrCat(load.ops_completed()),
-                    absl::StrCat(load.ops_failed()), BytesText(load.bytes_pushed()), BytesText(load.bytes_pulled()),
-                    load.ops_completed() == 0 ? "-" : MillisecondsText(load.op_time_ns_total(), load.ops_completed()),
-                    OrDash(load.transports())});
+                    absl::StrCat(load.ops_failed()), BytesText(load.bytes_pushed()),
+                    load.ops_completed() == 0 ? "-" : MillisecondsText(load.op_time_ns_total(), load.ops_completed())});
   }
   absl::StrAppend(&text, "\n", AlignTable(rows));
   if (job.groups().empty()) return absl::StrCat(text, "\nNo open groups.\n");
@@ -235,7 +269,8 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
 }
 
 std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms) {
-  std::vector<TableRow> rows = {{"JOB", "SLOW", "NODE", "OTHERS WAIT", "SINCE", "CAUSE", "WHAT TO DO"}};
+  std::vector<TableRow> rows = {{"JOB", "SLOW", "NODE", "OTHERS WAIT", "SINCE", "CAUSE"}};
+  std::string advice;
   const auto waited = [](double share) { return absl::StrCat(ShareText(share), " of the time"); };
   const auto since = [now_unix_ms](uint64_t unix_ms) {
     return absl::StrCat(AgeText(now_unix_ms > unix_ms ? now_unix_ms - unix_ms : 0), " ago");
@@ -246,14 +281,16 @@ std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_m
                                      [&](const v1::RankStatus& each) { return each.rank() == slow.rank(); });
       rows.push_back({job.name(), absl::StrCat("rank ", slow.rank()),
                       rank == job.ranks().end() ? "-" : OrDash(rank->node()), waited(slow.waited_share()),
-                      since(slow.since_unix_ms()), slow.cause(), slow.advice()});
+                      since(slow.since_unix_ms()), slow.cause()});
+      advice += WrapText(absl::StrCat("rank ", slow.rank(), " of job ", job.name(), ": ", slow.advice()), 4);
     }
     for (const v1::SlowServer& slow : job.slow_servers()) {
       rows.push_back({job.name(), absl::StrCat("server ", slow.name()), OrDash(slow.node()),
-                      waited(slow.waited_share()), since(slow.since_unix_ms()), slow.cause(), slow.advice()});
+                      waited(slow.waited_share()), since(slow.since_unix_ms()), slow.cause()});
+      advice += WrapText(absl::StrCat("server ", slow.name(), " for job ", job.name(), ": ", slow.advice()), 4);
     }
   }
-  return rows.size() == 1 ? "No slow ranks or servers.\n" : AlignTable(rows);
+  return rows.size() == 1 ? "No slow ranks or servers.\n" : AlignTable(rows) + advice;
 }
 
 std::string MapText(const v1::ShardMap& map) {

@@ -2,6 +2,7 @@
 #ifndef SHOAL_CLI_TABLES_H_
 #define SHOAL_CLI_TABLES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,6 +17,10 @@ using TableRow = std::vector<std::string>;
 // Aligns columns, with two spaces between them. The first row is the header.
 std::string AlignTable(const std::vector<TableRow>& rows);
 
+// A paragraph in lines of at most 100 characters, where its words allow it; each line after the first begins with
+// `indent` spaces. Ends with a line feed.
+std::string WrapText(const std::string& text, size_t indent);
+
 // How much of a table is shown.
 struct TableExtent {
   bool wide = false;  // all columns; else those that fit 100 characters, and what is wrong in lines below
@@ -27,7 +32,7 @@ std::string ServersText(const v1::ListServersResponse& servers, TableExtent exte
 std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent);
 // One job: its ranks, its groups and what is wrong with it.
 std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms);
-// A row for each rank for which others wait; one line if there is none.
+// A row for each rank and server for which a job waits, and below what to do; one line if there is none.
 std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms);
 std::string MapText(const v1::ShardMap& map);
 std::string EventText(const v1::Event& event);

@@ -66,7 +66,8 @@ std::string TopTables::Servers(const ClusterSample& sample) {
 }
 
 std::string TopTables::Jobs(const ClusterSample& sample) {
-  std::vector<TableRow> rows = {{"JOB", "STATE", "RANKS", "OPS/S", "PUSHED/S", "PULLED/S", "MEAN OP", "WAITS FOR"}};
+  std::vector<TableRow> rows = {{"JOB", "STATE", "RANKS", "OPS/S", "PUSHED/S", "PULLED/S", "MEAN OP", "P99 OP"}};
+  std::string waits;
   for (const v1::JobStatus& job : sample.jobs.jobs()) {
     const JobTotals totals = TotalsOf(job);
     if (totals.live == 0) continue;
@@ -84,21 +85,24 @@ std::string TopTables::Jobs(const ClusterSample& sample) {
     for (const v1::SlowServer& each : job.slow_servers()) {
       slow.push_back(absl::StrCat(SlowServerText(each), " ", ShareText(each.waited_share())));
     }
+    if (!slow.empty()) waits += WrapText(absl::StrCat(job.name(), " waits for ", absl::StrJoin(slow, ", ")), 4);
     TableRow row = {job.name(), job.state(), absl::StrCat(totals.live, " of ", job.world_size())};
     if (growth.has_value()) {
       const auto [ops, pushed, pulled, op_time_ns] = *growth;
       // Every rank counts an op that all of them make.
       row.insert(row.end(),
                  {RateText(ops / static_cast<double>(totals.live)), BytesRateText(pushed), BytesRateText(pulled),
-                  ops > 0 ? absl::StrFormat("%.2f ms", 1e-6 * op_time_ns / ops) : "-"});
+                  ops > 0 ? absl::StrFormat("%.2f ms", 1e-6 * op_time_ns / ops) : "-",
+                  ops > 0 && job.has_rates()
+                      ? absl::StrFormat("%.2f ms", 1e-6 * static_cast<double>(job.rates().percentile_99_op_ns()))
+                      : "-"});
     } else {
-      row.insert(row.end(), {"-", "-", "-", "-"});
+      row.insert(row.end(), {"-", "-", "-", "-", "-"});
     }
-    row.push_back(slow.empty() ? "-" : absl::StrJoin(slow, ", "));
     rows.push_back(std::move(row));
   }
   jobs_.DropUnseen();
-  return rows.size() == 1 ? "No running jobs.\n" : AlignTable(rows);
+  return rows.size() == 1 ? "No running jobs.\n" : AlignTable(rows) + waits;
 }
 
 std::string TopTables::Text(const ClusterSample& sample) {

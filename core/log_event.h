@@ -88,7 +88,7 @@ namespace shoal {
   X(kRankLost, "rank-lost", kWarning, kScheduler, \
     "A rank was declared lost.") \
   X(kRankReplaced, "rank-replaced", kInfo, kScheduler, \
-    "A rank of a job that is started again took the place of its predecessor, which had ended and nobody misses.") \
+    "A rank's process had ended and nobody misses it; one of the job that is started again took its place or may.") \
   X(kRankSlow, "rank-slow", kWarning, kScheduler, \
     "The other ranks of a job wait for one rank for a share of the time that matters; the text has the likely cause.") \
   X(kRankSlowNoMore, "rank-slow-no-more", kInfo, kScheduler, \

@@ -13,6 +13,7 @@ struct Now {
 };
 
 inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();
+inline constexpr uint64_t kNsPerUs = 1000;
 inline constexpr uint64_t kNsPerMs = 1'000'000;
 inline constexpr uint64_t kNsPerS = 1'000'000'000;
 

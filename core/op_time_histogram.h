@@ -19,7 +19,6 @@
 
 namespace shoal {
 
-inline constexpr uint64_t kNsPerUs = 1000;
 inline constexpr std::array<uint64_t, 20> kOpTimeBoundsNs = {
     20 * kNsPerUs, 50 * kNsPerUs, 100 * kNsPerUs, 200 * kNsPerUs, 500 * kNsPerUs, 1 * kNsPerMs,   2 * kNsPerMs,
     5 * kNsPerMs,  10 * kNsPerMs, 20 * kNsPerMs,  50 * kNsPerMs,  100 * kNsPerMs, 200 * kNsPerMs, 500 * kNsPerMs,

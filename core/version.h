@@ -11,7 +11,8 @@ inline constexpr char kSoftwareVersion[] = "0.1.0";
 // ignore, as a new field, changes nothing (docs/adr/0023).
 inline constexpr uint32_t kControlVersion = 3;
 // The oldest one that this release can speak as well. It is at least one below kControlVersion after that has grown.
-inline constexpr uint32_t kOldestControlVersion = 3;
+// Members of version 2 tell nothing of why they gave a request for a group up.
+inline constexpr uint32_t kOldestControlVersion = 2;
 
 // Whether two releases have a version that both can speak. `peer_oldest` 0: the peer speaks `peer_version` alone.
 constexpr bool CanSpeakWith(uint32_t peer_version, uint32_t peer_oldest, uint32_t version = kControlVersion,

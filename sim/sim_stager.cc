@@ -1,6 +1,7 @@
 #include "sim/sim_stager.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "worker/device/host_stager.h"
@@ -22,14 +23,14 @@ bool OverlapInTensor(const DeviceCopy& a, const DeviceCopy& b) {
 
 }  // namespace
 
-SimStager::SimStager(World* world, uint64_t max_delay_ns, uint64_t arena_bytes, std::function<void()> wake,
+SimStager::SimStager(World* world, uint64_t max_delay_ns, std::function<void()> wake,
                      std::function<void(const std::string&)> fail)
     : world_(world),
       max_delay_ns_(max_delay_ns),
       wake_(std::move(wake)),
       fail_(std::move(fail)),
-      region_(arena_bytes),
-      arena_(std::make_shared<StagingArena>(region_)),
+      region_(static_cast<std::byte*>(std::calloc(StagingArena::kDefaultBytes, 1)), std::free),
+      arena_(std::make_shared<StagingArena>(std::span(region_.get(), StagingArena::kDefaultBytes))),
       alive_(std::make_shared<SimStager*>(this)) {}
 
 SimStager::~SimStager() { *alive_ = nullptr; }

@@ -24,7 +24,7 @@ namespace shoal::sim {
 class SimStager final : public Stager {
  public:
   // `wake` is called when Poll has something, `fail` when two copies are at odds.
-  SimStager(World* world, uint64_t max_delay_ns, uint64_t arena_bytes, std::function<void()> wake,
+  SimStager(World* world, uint64_t max_delay_ns, std::function<void()> wake,
             std::function<void(const std::string&)> fail);
   // What is under way is dropped: the process is gone.
   ~SimStager() override;
@@ -51,7 +51,8 @@ class SimStager final : public Stager {
   const uint64_t max_delay_ns_;
   const std::function<void()> wake_;
   const std::function<void(const std::string&)> fail_;
-  std::vector<std::byte> region_;
+  // Of the size that a worker has by default, of which a simulation touches little: such pages cost nothing.
+  const std::unique_ptr<std::byte, void (*)(void*)> region_;
   const std::shared_ptr<StagingArena> arena_;
   std::shared_ptr<SimStager*> alive_;         // to this; events of the world look whether it is null
   std::map<uint64_t, DeviceCopy> under_way_;  // by number

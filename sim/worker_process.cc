@@ -14,8 +14,7 @@ namespace {
 constexpr uint64_t kJoinTimeoutNs = 60 * kNsPerS;
 constexpr uint64_t kLeastGroupTimeoutNs = 15 * kNsPerS;
 constexpr uint64_t kClosesWithinNs = 4 * kNsPerMs;  // of its request for a group
-constexpr uint64_t kDeviceMemoryBytes = 16 << 20;
-constexpr int kMostRounds = 100'000;  // without time passing
+constexpr int kMostRounds = 100'000;                // without time passing
 
 }  // namespace
 
@@ -77,7 +76,7 @@ std::unique_ptr<LocalReduce> WorkerProcess::MakeLocalReduce() {
 std::unique_ptr<SimStager> WorkerProcess::MakeStager() {
   if (!place_.job.has_devices) return nullptr;
   return std::make_unique<SimStager>(
-      &world(), profile_.device_delay_ns, kDeviceMemoryBytes, [this] { Wake(); },
+      &world(), profile_.device_delay_ns, [this] { Wake(); },
       [this](const std::string& what) { ports_.checkers->Fail(absl::StrCat(name(), ": ", what)); });
 }
 

@@ -105,7 +105,7 @@ class Cluster:
         """What the scheduler that runs now has seen."""
         command = [str(self.programs / "shoalctl"), "--scheduler", self.scheduler.address, "events", "--json"]
         [output] = self.processes.run([(self.node, command)], STOP_LIMIT_S)
-        return [json.loads(line) for line in output.splitlines() if line.strip()]
+        return json.loads(output)["events"]
 
 
 def kill(service: Service) -> float:

@@ -81,10 +81,10 @@ bool IsAddress(const std::string& address) {
 absl::Status CheckControlVersion(uint32_t peer_version, uint32_t peer_oldest, const std::string& peer_software,
                                  const std::string& who) {
   if (CanSpeakWith(peer_version, peer_oldest)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(who, " speaks control version ", peer_version, " (Shoal ",
-                   peer_software.empty() ? "?" : CleanText(peer_software), "), this scheduler speaks ", kControlVersion,
-                   " (Shoal ", kSoftwareVersion, "); update ", peer_version < kControlVersion ? who : "the scheduler"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      who, " speaks control version ", peer_version, " (Shoal ", peer_software.empty() ? "?" : CleanText(peer_software),
+      "), this scheduler speaks ", kOldestControlVersion, " to ", kControlVersion, " (Shoal ", kSoftwareVersion,
+      "); update ", peer_version < kControlVersion ? who : "the scheduler"));
 }
 
 absl::Status CheckRequest(const RegisterServer& request) {

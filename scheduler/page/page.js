@@ -198,6 +198,7 @@ function showJobs(jobs, rates) {
     const of = (name) => (rates[i] === null ? null : rates[i][name]);
     const ops = orDash(of("ops"), (value) => perSecond(value / all.live)); // every rank counts an op that all make
     const mean = of("ops") > 0 ? of("op_time_ns") / of("ops") / 1e6 : null;
+    const slowest = of("ops") > 0 ? count(job.rates?.percentile_99_op_ns) / 1e6 : 0;
     if (!jobTimes.has(job.job_id)) jobTimes.set(job.job_id, []);
     const times = jobTimes.get(job.job_id);
     if (mean !== null) keep(times, mean);
@@ -217,13 +218,14 @@ function showJobs(jobs, rates) {
     }
     for (const line of trouble) said.append(make("div", { class: "trouble" }, line));
     return [job.name, state(job.state), `${all.live} of ${job.world_size}`, ops, orDash(of("pushed"), bytes),
-      mean === null ? "–" : `${mean.toFixed(2)} ms`, curve, String(all.groups), said];
+      mean === null ? "–" : `${mean.toFixed(2)} ms`, slowest === 0 ? "–" : `${slowest.toFixed(2)} ms`, curve,
+      String(all.groups), said];
   });
   for (const id of [...jobTimes.keys()]) {
     if (!jobs.some(({ job }) => job.job_id === id)) jobTimes.delete(id);
   }
-  fill("jobs", ["Job", "State|", "Ranks|number", "Ops/s|number", "Pushed/s|number", "All-reduce|number", "Last two minutes|",
-    "Groups|number", "What is wrong|text"], rows, "No job has joined.");
+  fill("jobs", ["Job", "State|", "Ranks|number", "Ops/s|number", "Pushed/s|number", "All-reduce|number", "p99|number",
+    "Last two minutes|", "Groups|number", "What is wrong|text"], rows, "No job has joined.");
 }
 
 function showEvents(events) {

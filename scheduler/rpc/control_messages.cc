@@ -33,6 +33,10 @@ std::vector<GivenUpRequest> GivenUpOf(const Message& message) {
   for (const v1::GivenUpRequest& request : message.given_up_requests()) {
     requests.push_back({.number = request.number(), .reason = request.reason()});
   }
+  if constexpr (requires { message.given_up_request_numbers(); }) {
+    for (const uint64_t number : message.given_up_request_numbers())
+      requests.push_back({.number = number, .reason = {}});
+  }
   return requests;
 }
 

@@ -8,6 +8,8 @@ import subprocess
 
 from lab import HERE, ROOT, TOOLS, WORK, LabError, run
 
+MOST_MB = 130  # of the scheduler's and the server's image
+
 
 @dataclasses.dataclass(frozen=True)
 class Image:
@@ -21,6 +23,11 @@ class Image:
     @property
     def archive(self) -> pathlib.Path:
         return WORK / f"{self.target}-{self.tag}.tar"
+
+    @property
+    def size_mb(self) -> int:
+        """Of its layers, which the archive has without compression."""
+        return self.archive.stat().st_size // 1_000_000
 
 
 def build_image(name: str, archive: pathlib.Path, *options: object) -> None:
@@ -47,6 +54,8 @@ def build_images(tree: pathlib.Path, tag: str, targets: list[str]) -> list[Image
     for image in images:
         options = ["--build-arg", f"JOBS={jobs}", "--file", tree / "docker/Dockerfile", "--target", image.target]
         build_image(image.name, image.archive, *options, tree)
+        if image.target != "trainer" and image.size_mb > MOST_MB:
+            raise LabError(f"{image.name} has {image.size_mb} MB; {MOST_MB} are allowed")
     return images
 
 

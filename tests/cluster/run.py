@@ -34,7 +34,9 @@ def page_of(record: dict) -> str:
         f"# The chart on a Kubernetes of two nodes ({record['date']})",
         "",
         f"`make test-cluster` on {record['machine']}; Kubernetes {record['kubernetes']}, the images of {record['tree']}"
-        f" and, for the upgrade, of {record['other']}.",
+        f" and, for the upgrade, of {record['other']}. They have "
+        + ", ".join(f"{size} MB ({target})" for target, size in record["images_mb"].items())
+        + ", not compressed.",
         "",
         f"A Job of {PODS} pods trained {real['steps']} steps, each with a gradient of 2 MiB, while the events of the"
         " table happened. No op failed. All ranks ended with the same parameters, bit for bit, as those of a job that"
@@ -120,7 +122,8 @@ def main() -> None:
     version = run(TOOLS / "kubernetes/kubectl", "version", "--client").split()[2]
     machine = f"{os.cpu_count()} cores, Linux {os.uname().release}"
     record = {"date": date, "machine": machine, "kubernetes": version, "tree": commit + changes, "other": other}
-    record |= {"real": on_real, "simulated": on_simulated}
+    sizes = {image.target: image.size_mb for image in images if image.tag == "tree"}
+    record |= {"images_mb": sizes, "real": on_real, "simulated": on_simulated}
     if options.results:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"cluster_{date}.json").write_text(json.dumps(record, indent=1) + "\n")

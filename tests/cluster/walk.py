@@ -79,6 +79,42 @@ class Walk:
         self.wait_for_servers(3)
         self.expect_image(tag, 3)
 
+    def install_with_own_values(self, tag: str) -> None:
+        """The chart's own ones, but for the build: one scheduler with a volume, and two servers."""
+        images = f"scheduler.image.tag={tag},server.image.tag={tag}"
+        self.lab.helm("install", RELEASE, CHART, "--wait", "--timeout=5m", "--set", images, seconds=330)
+        self.wait_for_servers(2)
+
+    def change_volume(self) -> None:
+        """As the chart's README tells: the claim of a StatefulSet can't be changed by an upgrade."""
+        [before] = self.lab.pods(SCHEDULERS).values()
+        upgrade = ("upgrade", RELEASE, CHART, "--reuse-values", "--wait", "--timeout=5m", "--set")
+        try:
+            self.lab.helm(*upgrade, "scheduler.persistence.size=2Gi", seconds=330)
+        except LabError as error:
+            if "Forbidden" not in str(error):
+                raise
+        else:
+            raise LabError("Kubernetes takes another claim now: the chart's README need not tell how to change it")
+        self.lab.kubectl("delete", "statefulset", f"{RELEASE}-scheduler", "--cascade=orphan")
+        self.lab.helm(*upgrade, "scheduler.persistence.size=2Gi", seconds=330)
+        self.wait_for_servers(2)
+        [statefulset] = self.lab.objects("statefulsets", SCHEDULERS)
+        [claim] = statefulset["spec"]["volumeClaimTemplates"]
+        [after] = self.lab.pods(SCHEDULERS).values()
+        if claim["spec"]["resources"]["requests"]["storage"] != "2Gi":
+            raise LabError("the StatefulSet has the old claim")
+        if not is_ready(after) or after["metadata"]["name"] != before["metadata"]["name"]:
+            raise LabError(f"the scheduler's pod is {after['metadata']['name']}")
+
+    def remove_with_volume(self) -> None:
+        """As the chart's notes tell."""
+        self.lab.helm("uninstall", RELEASE, "--wait", "--timeout=3m")
+        wait_until("the release's pods are gone", lambda: not self.lab.pods(OF_RELEASE))
+        self.lab.kubectl("delete", "pod,pvc", "--selector", OF_RELEASE)
+        if left := objects_of_release(self.lab):
+            raise LabError(f"the release has left {', '.join(sorted(left))}")
+
     def upgrade(self, tag: str, servers: int) -> None:
         values = self.values(tag, servers)
         self.lab.helm("upgrade", RELEASE, CHART, "--wait", "--timeout=8m", "--values", values, seconds=500)
@@ -228,8 +264,17 @@ def objects_of_release(lab: Lab) -> list[str]:
 def on_real_nodes(lab: Lab, tree: str, other: str, trainer: str) -> dict:
     lab.kubectl("create", "namespace", NAMESPACE)
     lab.namespace = NAMESPACE
-    lab.apply([each for each in yaml.safe_load_all(ETCD) if each])
     walk = Walk(lab)
+    walk.do(
+        "`helm install --wait` with the chart's own values: one scheduler with a volume, two servers",
+        lambda: walk.install_with_own_values(tree),
+    )
+    walk.do(
+        "another size of the volume: `kubectl delete statefulset --cascade=orphan`, `helm upgrade`",
+        walk.change_volume,
+    )
+    walk.do("`helm uninstall`, and the volume is deleted", walk.remove_with_volume)
+    lab.apply([each for each in yaml.safe_load_all(ETCD) if each])
     walk.do("an etcd of three members", lambda: lab.kubectl("rollout", "status", "statefulset/etcd", "--timeout=280s"))
     walk.do("`helm install --wait`: three schedulers, three servers", lambda: walk.install(tree))
     walk.do("`helm test`", lambda: lab.helm("test", RELEASE, "--logs"))

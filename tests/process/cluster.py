@@ -231,7 +231,7 @@ class Cluster:
         return self.start([*command, "--world-size", str(world_size), "--rank", str(rank), *options])
 
     def shoalctl(self, *arguments: str) -> list[dict]:
-        """The JSON documents that the command prints, one a line or one in all."""
+        """The JSON documents that the command prints: one, but for `events --follow`."""
         command = [program("shoalctl"), "--scheduler", self.scheduler_address, *arguments, "--json"]
         result = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, preexec_fn=self.before_exec
@@ -253,7 +253,8 @@ class Cluster:
         return int(document.get("epoch", 0))
 
     def events(self) -> list[dict]:
-        return self.shoalctl("events")
+        (document,) = self.shoalctl("events")
+        return document["events"]
 
     def wait_until(self, condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> object:
         """What the condition returned when it was true for the first time."""

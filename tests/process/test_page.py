@@ -16,11 +16,37 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from browser import start_browser
-from cluster import LOOPBACK, Cluster, Process
+from cluster import LOOPBACK, PATIENCE_S as A_WHILE_S, SERVER_LISTENS, TIME_FACTOR, Cluster, Process
 from held_job import start_held_job
 from job_runs import let_go_on, wait_for_line_of_all
 
 HOSTILE = "<img/src=x/onerror=document.title=1>"
+# What the page is made for (64 servers, 20 jobs); with a sanitizer's programs less.
+SERVERS, JOBS = (64, 20) if TIME_FACTOR == 1 else (8, 4)
+PAINTED = "return performance.getEntriesByName('first-contentful-paint').map((entry) => entry.startTime)"
+# Of every text that is seen, the least contrast with what is behind it (WCAG 2.2, "contrast ratio"), and the text.
+LEAST_CONTRAST = """
+const channels = (color) => color.match(/[0-9.]+/g).map(Number);
+const light = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+const luminance = ([r, g, b]) => 0.2126 * light(r) + 0.7152 * light(g) + 0.0722 * light(b);
+const behind = (node) => {
+  for (; node; node = node.parentElement) {
+    const color = channels(getComputedStyle(node).backgroundColor);
+    if (color.length === 3 || color[3] === 1) return color;
+  }
+  return [255, 255, 255];
+};
+let least = [21, ""];
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  const node = texts.currentNode.parentElement;
+  if (!texts.currentNode.data.trim() || !node.checkVisibility()) continue;
+  const [a, b] = [luminance(channels(getComputedStyle(node).color)), luminance(behind(node))];
+  const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (contrast < least[0]) least = [contrast, texts.currentNode.data];
+}
+return least;
+"""
 PATIENCE_S = 40.0
 ADDRESS = re.compile(r"page, metrics and health on (http://\S+)$")
 
@@ -50,6 +76,16 @@ def wait_until(condition: Callable[[], bool], browser: webdriver.Chrome, what: s
 def open_page(browser: webdriver.Chrome, address: str) -> None:
     browser.get(address)
     wait_until(lambda: text_of(browser, "news") == "Live", browser, "the page has news")
+
+
+def painted_after_ms(browser: webdriver.Chrome) -> float:
+    wait_until(lambda: browser.execute_script(PAINTED) != [], browser, "the browser tells when it painted")
+    return browser.execute_script(PAINTED)[0]
+
+
+def processor_time_s(process: Process) -> float:
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def complaints(browser: webdriver.Chrome) -> list[str]:
@@ -124,9 +160,7 @@ def test_it_is_there_within_a_second_and_asks_for_nothing_from_elsewhere(cluster
     address = page_of(scheduler)
     cluster.start_server("alpha")
     open_page(browser, address)
-    painted = "return performance.getEntriesByName('first-contentful-paint').map((entry) => entry.startTime)"
-    wait_until(lambda: browser.execute_script(painted) != [], browser, "the browser tells when it painted")
-    assert browser.execute_script(painted)[0] < 1000
+    assert painted_after_ms(browser) < 1000
     loaded = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert loaded and all(name.startswith(address) or name.startswith("data:") for name in loaded), loaded
     with urllib.request.urlopen(address, timeout=10) as answer:
@@ -141,10 +175,6 @@ def test_many_viewers_at_once_cost_the_scheduler_little(cluster: Cluster):
     cluster.start_server("alpha")
     start_held_job(cluster, "gpt")
 
-    def used_s() -> float:
-        fields = pathlib.Path(f"/proc/{scheduler.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def look(_viewer: int) -> int:
         """What one does in five seconds: how many times it got the cluster."""
         seen = 0
@@ -156,11 +186,68 @@ def test_many_viewers_at_once_cost_the_scheduler_little(cluster: Cluster):
         return seen
 
     look(0)
-    before, started = used_s(), time.monotonic()
+    before, started = processor_time_s(scheduler), time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(20) as viewers:
         seen = list(viewers.map(look, range(20)))
-    share = (used_s() - before) / (time.monotonic() - started)
+    share = (processor_time_s(scheduler) - before) / (time.monotonic() - started)
     assert min(seen) >= 2
     assert share < 0.1, f"{share:.2f} of a core"
     with urllib.request.urlopen(address + "healthz", timeout=1) as answer:
         assert answer.read() == b"ok\n"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_can_be_read_in_light_and_in_dark(cluster: Cluster, browser: webdriver.Chrome, scheme: str):
+    scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=1000)
+    servers = [cluster.start_server(name) for name in ("alpha", "beta")]
+    rank = cluster.start_rank(0, 2, "--job", "half")
+    servers[0].send(signal.SIGKILL)
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        open_page(browser, page_of(scheduler))
+        wait_until(lambda: "lost" in text_of(browser, "servers"), browser, "a state in red is shown")
+        wait_until(lambda: "joining" in text_of(browser, "jobs"), browser, "so is one in yellow")
+        ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (int(ground[4:].split(",")[0]) < 128) == (scheme == "dark")
+        contrast, text = browser.execute_script(LEAST_CONTRAST)
+        assert contrast >= 4.5, f"{text!r} has a contrast of {contrast:.1f}"
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        rank.end_group()
+
+
+def test_a_large_cluster_is_there_within_a_second_and_costs_little(cluster: Cluster, browser: webdriver.Chrome):
+    scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0")
+    servers = [cluster.launch_server("--name", f"s{i}", "--slot-memory", "8M") for i in range(SERVERS)]
+    for server in servers:
+        server.wait_for_line(SERVER_LISTENS, 2 * A_WHILE_S)
+    # Two ranks, of which one never comes: the jobs stay as long as the test looks.
+    names = [f"{HOSTILE}{i}" for i in range(JOBS)]
+    for name in names:
+        cluster.start_rank(0, 2, "--job", name, "--node-name", HOSTILE)
+    open_page(browser, page_of(scheduler))
+    painted_ms = painted_after_ms(browser)
+    wait_until(lambda: all(name in text_of(browser, "jobs") for name in names), browser, "all jobs are shown")
+    wait_until(lambda: f"s{SERVERS - 1}" in text_of(browser, "servers"), browser, "so are all servers")
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#servers tbody tr")) == SERVERS
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#jobs tbody tr")) == JOBS
+    assert browser.find_elements(By.TAG_NAME, "img") == []
+    assert browser.title.startswith("Shoal ")
+
+    def share_of_a_core() -> float:
+        """What the scheduler takes in six seconds."""
+        before, started = processor_time_s(scheduler), time.monotonic()
+        time.sleep(6)
+        return (processor_time_s(scheduler) - before) / (time.monotonic() - started)
+
+    looked_at = share_of_a_core()
+    open_page(browser, page_of(scheduler))
+    again_ms = painted_after_ms(browser)
+    browser.get("about:blank")
+    alone = share_of_a_core()
+    print(f"painted after {painted_ms:.0f} and {again_ms:.0f} ms")
+    print(f"{looked_at:.3f} of a core, {alone:.3f} if nobody looks")
+    assert again_ms < 1000, "the second time, with everything there from the start"
+    assert looked_at - alone < 0.1
+    assert complaints(browser) == []

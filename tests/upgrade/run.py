@@ -2,10 +2,10 @@
 """Replaces the programs of a running cluster by those of another build and back, while jobs reduce.
 
 `make upgrade-check FROM=COMMIT`, or tests/upgrade/run.py --from COMMIT after a build. It compiles the programs of that
-commit in build/upgrade, then goes the way that docs/operating.md tells operators, and back: schedulers, servers one by
-one, then jobs. On the way a server and a job of the build that is being replaced join what is replaced already. Every
-op must end well, with the bits of a run in which nothing was replaced. Results: tests/upgrade/results. Exit status 1 if
-an op failed or bits differ.
+commit in build/upgrade, then goes the way that docs/operating.md tells operators: schedulers, servers one by one, then
+jobs; and the way back, with the schedulers last. Meanwhile servers and jobs of the older build join schedulers of the
+newer one. Every op must end well, with the bits of a run in which nothing was replaced. Results: tests/upgrade/results.
+Exit status 1 if an op failed or bits differ.
 """
 
 import argparse
@@ -170,14 +170,23 @@ class Walk:
         self.jobs.append(Job(self.cluster, build, name))
         self.step(f"job {name} of {build.name} has joined")
 
-    def replace_all(self, before: Build, after: Build, way: str) -> None:
-        """Schedulers, servers, jobs; a server and two jobs of the build before join meanwhile."""
-        self.replace_schedulers(after)
-        self.restart_server(before, SERVERS[0])
-        self.start_job(before, f"{way}-at-new-schedulers")
-        self.replace_servers(after)
-        self.start_job(before, f"{way}-at-new-servers")
-        self.start_job(after, f"{way}-all-new")
+    def upgrade(self, old: Build, new: Build) -> None:
+        """Schedulers, servers, jobs; a server and two jobs of the older build join meanwhile."""
+        self.replace_schedulers(new)
+        self.restart_server(old, SERVERS[0])
+        self.start_job(old, "old-at-new-schedulers")
+        self.replace_servers(new)
+        self.start_job(old, "old-at-new-servers")
+        self.start_job(new, "new")
+
+    def downgrade(self, old: Build, new: Build) -> None:
+        """Jobs, servers, schedulers; a server and a job of the newer build join as long as they may."""
+        self.start_job(old, "old-again")
+        self.restart_server(new, SERVERS[0])
+        self.replace_servers(old)
+        self.start_job(new, "new-at-old-servers")
+        self.replace_schedulers(old)
+        self.start_job(old, "old-at-old-schedulers")
 
     def end_jobs_of(self, build: Build, expected: str) -> None:
         """AssertionError if the bits of one differ."""
@@ -204,9 +213,9 @@ def walk(old: Build, new: Build, schedulers: int, expected: str) -> list[dict]:
         with tempfile.TemporaryDirectory() as folder:
             way = Walk(cluster, pathlib.Path(folder), old, schedulers)
             way.start_job(old, "first")
-            way.replace_all(old, new, "forth")
+            way.upgrade(old, new)
             way.end_jobs_of(old, expected)
-            way.replace_all(new, old, "back")
+            way.downgrade(old, new)
             way.end_jobs_of(new, expected)
             way.end_jobs_of(old, expected)
             return way.steps

@@ -40,7 +40,7 @@ namespace shoal {
 
 struct CudaStagerOptions {
   std::string library = "libcuda.so.1";
-  uint64_t arena_bytes = uint64_t{256} << 20;
+  uint64_t arena_bytes = StagingArena::kDefaultBytes;
 };
 
 class CudaStager final : public Stager {

@@ -16,6 +16,8 @@ namespace shoal {
 
 class StagingArena {
  public:
+  static constexpr uint64_t kDefaultBytes = uint64_t{256} << 20;
+
   // In whole pages of PageArena; what is left over is not used.
   explicit StagingArena(std::span<std::byte> region) : region_(region), pages_(region.size()) {}
 

@@ -11,7 +11,7 @@ class SteppingStager final : public Stager {
   explicit SteppingStager(sim::World* world)
       : world_(*world),
         stager_(
-            world, 50'000, 32 << 20, [] {}, [](const std::string& what) { ADD_FAILURE() << what; }) {}
+            world, 50'000, [] {}, [](const std::string& what) { ADD_FAILURE() << what; }) {}
 
   const std::shared_ptr<StagingArena>& arena() const { return stager_.arena(); }
   void Start(DeviceCopy copy) override {

@@ -13,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Le;
+using ::testing::Not;
 
 ServerPlan Plan(uint32_t nodes, double link_gbit, uint64_t bytes = 25 << 20) {
   return PlanServers({.bytes = bytes, .nodes = nodes, .link_gbit = link_gbit}).value();
@@ -47,6 +48,26 @@ TEST(PlanTest, AsManyServersAsNodesAreEnoughOnSlowLinks) {
   EXPECT_EQ(Plan(8, 25).enough_servers, 8u);
 }
 
+// The parts of a node's ranks meet at its link, which carries the tensor once; a ring of all ranks enters each node
+// once.
+TEST(PlanTest, RanksOfANodeShareItsLink) {
+  const PlanOptions options{.nodes = 4, .ranks = 8, .link_gbit = 1};
+  const ServerPlan plan = PlanServers(options).value();
+  EXPECT_NEAR(Units(plan, 4), 1, 0.03);
+  EXPECT_EQ(plan.enough_servers, 4u);
+  EXPECT_EQ(plan.within_node_ns, 0u);
+  EXPECT_NEAR(static_cast<double>(plan.ring_ns), 2.0 * 31 / 32 * static_cast<double>(plan.link_bound_ns), 2);
+  EXPECT_THAT(PlanText(options, plan), AllOf(HasSubstr("4 nodes of 8 ranks"), HasSubstr("takes no time")));
+
+  PlanOptions with_node_link = options;
+  with_node_link.node_link_gbit = 14;
+  const ServerPlan slower = PlanServers(with_node_link).value();
+  EXPECT_NEAR(static_cast<double>(slower.within_node_ns), 2.0 * 7 / 8 / 14 * static_cast<double>(plan.link_bound_ns),
+              2);
+  EXPECT_EQ(slower.rows[4].predicted_ns, plan.rows[4].predicted_ns + slower.within_node_ns);
+  EXPECT_THAT(PlanText(with_node_link, slower), AllOf(HasSubstr("at 14 Gbit/s between"), Not(HasSubstr("no time"))));
+}
+
 TEST(PlanTest, ASmallTensorIsOfMessagesAndRoundTrips) {
   const ServerPlan plan = Plan(8, 100, 4096);
   for (const PlanRow& row : plan.rows) EXPECT_GE(row.predicted_ns, 50'000u) << "the round trip";
@@ -55,7 +76,7 @@ TEST(PlanTest, ASmallTensorIsOfMessagesAndRoundTrips) {
 
 TEST(PlanTest, TheTextFitsAHundredColumnsAndNamesWhatIsEnough) {
   for (const uint32_t nodes : {2u, 8u, 500u}) {
-    const PlanOptions options{.nodes = nodes, .link_gbit = 400};
+    const PlanOptions options{.nodes = nodes, .ranks = nodes == 2 ? 1u : 8u, .link_gbit = 400, .node_link_gbit = 3600};
     const std::string text = PlanText(options, PlanServers(options).value());
     std::istringstream lines(text);
     size_t count = 0;
@@ -70,6 +91,9 @@ TEST(PlanTest, NumbersThatCannotBeAreRefusedWithTheOption) {
   const std::pair<PlanOptions, const char*> cases[] = {
       {{.nodes = 1, .link_gbit = 1}, "--nodes"},
       {{.nodes = 5000, .link_gbit = 1}, "--nodes"},
+      {{.nodes = 4, .ranks = 0, .link_gbit = 1}, "--ranks"},
+      {{.nodes = 4, .ranks = 65, .link_gbit = 1}, "--ranks"},
+      {{.nodes = 4, .link_gbit = 1, .node_link_gbit = -1}, "--node-link"},
       {{.nodes = 4}, "--link"},
       {{.nodes = 4, .link_gbit = -1}, "--link"},
       {{.nodes = 4, .link_gbit = 1e9}, "--link"},

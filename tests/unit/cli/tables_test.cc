@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/doctor.h"
+#include "cli/top.h"
 #include "core/op_time_histogram.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -76,9 +78,20 @@ TEST(TablesTest, StragglersAreRanksAndServers) {
   server->set_advice("look at its node");
   server->set_since_unix_ms(20'000);
   EXPECT_EQ(StragglersText(jobs, 30'000),
-            "JOB  SLOW          NODE    OTHERS WAIT       SINCE       CAUSE        WHAT TO DO\n"
-            "gpt  rank 2        -       25 % of the time  20.0 s ago  slow-link    look at its link\n"
-            "gpt  server alpha  node-a  40 % of the time  10.0 s ago  slow-server  look at its node\n");
+            "JOB  SLOW          NODE    OTHERS WAIT       SINCE       CAUSE\n"
+            "gpt  rank 2        -       25 % of the time  20.0 s ago  slow-link\n"
+            "gpt  server alpha  node-a  40 % of the time  10.0 s ago  slow-server\n"
+            "rank 2 of job gpt: look at its link\n"
+            "server alpha for job gpt: look at its node\n");
+}
+
+TEST(TablesTest, ParagraphsAreWrappedAtWords) {
+  const std::string words = "two words";
+  EXPECT_EQ(WrapText(words, 4), "two words\n");
+  const std::string long_word(98, 'x');
+  EXPECT_EQ(WrapText("a " + long_word + " b", 4), "a " + long_word + "\n    b\n");
+  EXPECT_EQ(WrapText("words " + long_word + " b", 4), "words\n    " + long_word + "\n    b\n");
+  EXPECT_EQ(WrapText("  -> do", 5), "  -> do\n");
 }
 
 TEST(TablesTest, AWayIsNotShownAsAServer) {
@@ -106,7 +119,31 @@ TEST(TablesTest, TablesFitAHundredColumns) {
   rank->mutable_load()->set_bytes_pushed(uint64_t{911} << 30);
   rank->mutable_load()->set_bytes_pulled(uint64_t{911} << 30);
   rank->mutable_load()->set_op_time_ns_total(uint64_t{12'345'678} * 26'640'000);
-  EXPECT_LE(LongestLine(JobsText(jobs, {})), 100u) << JobsText(jobs, {});
+  rank->set_rank(127);
+  rank->set_node("ip-10-12-134-211");
+  rank->set_pid(4'194'303);
+  rank->mutable_load()->set_ops_failed(3);
+  rank->mutable_load()->set_transports("rc_mlx5/mlx5_0:1, shared memory (3), tcp/eth0");
+  v1::SlowRank* const slow = job->add_slow_ranks();
+  slow->set_rank(127);
+  slow->set_waited_share(0.25);
+  slow->set_cause("late-compute");
+  const std::string advice =
+      "it offers its gradients late: compare its input pipeline and its clock rate with the others'";
+  slow->set_advice(absl::StrCat(advice, "; ", advice));
+  job->set_failure("rank 127 on ip-10-12-134-211.eu-central-1 was lost: no heartbeat for 5.0 s (lease 5.0 s); " +
+                   advice);
+  for (const std::string& text : {JobsText(jobs, {}), JobText(*job, 0), StragglersText(jobs, 1000)}) {
+    EXPECT_LE(LongestLine(text), 100u) << text;
+  }
+  ClusterSample sample;
+  *sample.servers.add_servers() = LongNamedServer("draining");
+  sample.jobs = jobs;
+  TopTables tables;
+  EXPECT_LE(LongestLine(tables.Text(sample)), 100u) << tables.Text(sample);
+  const std::vector<Finding> findings = {
+      {.check = "ports", .verdict = Verdict::kProblem, .text = advice, .fix = absl::StrCat(advice, "; ", advice)}};
+  EXPECT_LE(LongestLine(FindingsText(findings)), 100u) << FindingsText(findings);
 }
 
 TEST(TablesTest, WhatHasLongBeenGoneIsLeftOut) {

@@ -28,6 +28,7 @@ ClusterSample Sample(int seconds, uint64_t bytes, uint64_t ops, uint64_t age_ms 
   v1::JobStatus* job = sample.jobs.add_jobs();
   job->set_name("gpt");
   job->set_load_is_whole(true);
+  job->mutable_rates()->set_percentile_99_op_ns(9'000'000);
   for (int i = 0; i < 2; ++i) {
     v1::RankStatus* rank = job->add_ranks();
     rank->set_state("live");
@@ -48,7 +49,7 @@ std::string TopAfter(const std::vector<ClusterSample>& samples) {
 TEST(TopTest, RatesAreOfTheTimeBetweenHeartbeats) {
   const std::string text = TopAfter({Sample(0, 1 << 20, 100), Sample(2, 5 << 20, 300)});
   EXPECT_THAT(text, HasSubstr("a       live   -     2.0 MiB"));
-  EXPECT_THAT(text, AllOf(HasSubstr("2 of 0  100 "), HasSubstr("3.00 ms")));
+  EXPECT_THAT(text, AllOf(HasSubstr("2 of 0  100 "), HasSubstr("3.00 ms  9.00 ms")));
   // Looked at after two seconds, counted after one.
   EXPECT_THAT(TopAfter({Sample(0, 1 << 20, 100), Sample(2, 5 << 20, 300, 1000)}),
               AllOf(HasSubstr("a       live   -     4.0 MiB"), HasSubstr("2 of 0  200 ")));

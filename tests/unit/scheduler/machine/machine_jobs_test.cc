@@ -57,7 +57,7 @@ TEST_F(MachineJobsTest, BadJoinsAreRefusedByValue) {
   const Case cases[] = {
       {[](JoinJob* r) { r->control_version = 7; },
        absl::StatusCode::kFailedPrecondition,
-       {"rank 1 of job \"gpt\" speaks control version 7", "this scheduler speaks 3"}},
+       {"rank 1 of job \"gpt\" speaks control version 7", "this scheduler speaks 2 to 3"}},
       {[](JoinJob* r) { r->world_size = 8; },
        absl::StatusCode::kInvalidArgument,
        {"world size 4", "rank 2 on node node2", "rank 1 on node node1 has world size 8"}},

@@ -63,6 +63,23 @@ TEST(MachineServersTest, ANewerServerThatSpeaksThisVersionAsWellIsTaken) {
   harness.Ask<ServerRegistered>(newer);
 }
 
+TEST(MachineServersTest, AServerOfTheVersionBeforeThisOneIsTaken) {
+  MachineHarness harness;
+  RegisterServer older = Server("a", 11, 1);
+  older.control_version = kControlVersion - 1;
+  older.oldest_control_version = 0;
+  harness.Ask<ServerRegistered>(older);
+}
+
+TEST(MachineServersTest, RequestsThatAMemberOfTheVersionBeforeGaveUpAreRead) {
+  v1::CloseGroupsRequest older;
+  older.add_given_up_request_numbers(7);
+  const CloseGroups request = FromMessage(older);
+  ASSERT_EQ(request.given_up_requests.size(), 1u);
+  EXPECT_EQ(request.given_up_requests[0].number, 7u);
+  EXPECT_EQ(request.given_up_requests[0].reason, "");
+}
+
 TEST(MachineServersTest, BadRegistrationsAreRefusedByValue) {
   struct Case {
     const char* what;
@@ -80,7 +97,7 @@ TEST(MachineServersTest, BadRegistrationsAreRefusedByValue) {
       {"version", [](RegisterServer* r) { r->control_version = 9; }, absl::StatusCode::kFailedPrecondition,
        "speaks control version 9"},
       {"old version", [](RegisterServer* r) { r->control_version = 0; }, absl::StatusCode::kFailedPrecondition,
-       "this scheduler speaks 3"},
+       "this scheduler speaks 2 to 3"},
       {"no name", [](RegisterServer* r) { r->name.clear(); }, absl::StatusCode::kInvalidArgument, "server name"},
       {"long name", [](RegisterServer* r) { r->name.assign(201, 'x'); }, absl::StatusCode::kInvalidArgument, "201"},
       {"control characters", [](RegisterServer* r) { r->name = "a\nb"; }, absl::StatusCode::kInvalidArgument, "a?b"},
