@@ -11,10 +11,15 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -134,6 +139,64 @@ std::string AddressTowards(const addrinfo& peer) {
   return routed ? NumericAddress(reinterpret_cast<const sockaddr*>(&own)) : "";
 }
 
+absl::Status NotAdvertisable(const std::string& text, const std::string& why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--advertise ", text, " ", why,
+                   "; give an address of this node, a network such as 10.20.0.0/16 in which it has one, or a device; "
+                   "this node has ",
+                   ListAddresses()));
+}
+
+std::span<const std::byte> IpBytes(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    return std::as_bytes(std::span(&reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 1));
+  }
+  return std::as_bytes(std::span(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, 1));
+}
+
+bool BeginsWith(std::span<const std::byte> ip, std::span<const std::byte> network, uint32_t bits) {
+  for (uint32_t bit = 0; bit < bits; ++bit) {
+    const std::byte mask = std::byte{0x80} >> (bit % 8);
+    if ((ip[bit / 8] & mask) != (network[bit / 8] & mask)) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<AdvertisedAddress> AddressInNetwork(const std::string& text) {
+  const size_t slash = text.find('/');
+  const absl::StatusOr<SocketAddress> network = MakeSocketAddress(text.substr(0, slash), 0);
+  uint32_t bits = 0;
+  if (!network.ok() || !absl::SimpleAtoi(text.substr(slash + 1), &bits) || bits > 8 * IpBytes(network->get()).size()) {
+    return NotAdvertisable(text, "is no network");
+  }
+  std::vector<AdvertisedAddress> found;
+  const Interfaces interfaces;
+  for (const Interface& entry : interfaces.list()) {
+    if (entry.address->sa_family != network->get()->sa_family || IsLinkLocal(entry.address)) continue;
+    if (!BeginsWith(IpBytes(entry.address), IpBytes(network->get()), bits)) continue;
+    found.push_back({.ip = NumericAddress(entry.address), .device = WithoutLabel(entry.device)});
+  }
+  if (found.empty()) return NotAdvertisable(text, "is a network in which this node has no address");
+  if (found.size() > 1) return NotAdvertisable(text, "is a network in which this node has several addresses");
+  return found.front();
+}
+
+absl::Status CheckOwnAddress(const std::string& text, const SocketAddress& address) {
+  if (IsWildcard(address)) {
+    return NotAdvertisable(text, "stands for every address, but workers need one particular address to connect to");
+  }
+  // The kernel knows more addresses than the interfaces list: all of 127.0.0.0/8, for example.
+  const int fd = socket(address.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) {
+    return absl::InternalError(absl::StrCat("cannot open a socket to check --advertise: ", std::strerror(errno)));
+  }
+  const int result = bind(fd, address.get(), address.length);
+  const int error = errno;
+  close(fd);
+  if (result == 0 || (error == EADDRNOTAVAIL && !DeviceOfAddress(address).empty())) return absl::OkStatus();
+  return NotAdvertisable(text, absl::StrCat("is not an address of this node (", std::strerror(error), ")"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peers_list) {
@@ -159,29 +222,17 @@ absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std:
   return absl::UnavailableError(absl::StrCat("this node has no route to ", peer));
 }
 
-absl::Status CheckAdvertisedAddress(const std::string& ip) {
-  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, 0);
-  if (!address.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--advertise takes an IP address of this node, not \"", ip,
-                                                   "\"; this node has ", ListAddresses()));
+absl::StatusOr<AdvertisedAddress> FindAdvertisedAddress(const std::string& text) {
+  if (text.find('/') != std::string::npos) return AddressInNetwork(text);
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(text, 0);
+  if (address.ok()) {
+    if (absl::Status status = CheckOwnAddress(text, *address); !status.ok()) return status;
+    return AdvertisedAddress{.ip = text, .device = ""};
   }
-  if (IsWildcard(*address)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--advertise ", ip,
-                     " stands for every address, but workers need one particular address to connect to; this node has ",
-                     ListAddresses()));
+  if (std::string of_device = AddressOfDevice(text); !of_device.empty()) {
+    return AdvertisedAddress{.ip = std::move(of_device), .device = text};
   }
-  // The kernel knows more addresses than the interfaces list: all of 127.0.0.0/8, for example.
-  const int fd = socket(address->get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) {
-    return absl::InternalError(absl::StrCat("cannot open a socket to check --advertise: ", std::strerror(errno)));
-  }
-  const int result = bind(fd, address->get(), address->length);
-  const int error = errno;
-  close(fd);
-  if (result == 0 || (error == EADDRNOTAVAIL && !DeviceOfAddress(*address).empty())) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--advertise ", ip, " is not an address of this node (",
-                                                 std::strerror(error), "); this node has ", ListAddresses()));
+  return NotAdvertisable(text, "is neither an IP address nor a device that has one");
 }
 
 std::string DeviceOfAddress(const SocketAddress& address) {

@@ -436,14 +436,19 @@ absl::Status Server::Parts::failure() const {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, EventSink log, int cancel_fd) {
   absl::Status status = CheckServerConfig(config);
-  if (status.ok()) status = CheckAdvertisedAddress(config.advertise);
   if (status.ok()) status = CheckSlotMemoryFits(config.slot_memory_bytes);
   if (!status.ok()) return status;
+  const absl::StatusOr<AdvertisedAddress> address = FindAdvertisedAddress(config.advertise);
+  if (!address.ok()) return address.status();
+  ServerConfig resolved = config;
+  resolved.advertise = address->ip;
+  // Otherwise UCX may send by another network of this node. RDMA devices have names of their own.
+  if (config.net_device.empty() && config.transports == "tcp") resolved.net_device = address->device;
   absl::StatusOr<std::unique_ptr<WakeUp>> lease_wake_up = WakeUp::Make();
   if (!lease_wake_up.ok()) return lease_wake_up.status();
   absl::StatusOr<std::unique_ptr<WakeUp>> end_wake_up = WakeUp::Make();
   if (!end_wake_up.ok()) return end_wake_up.status();
-  auto parts = std::make_unique<Parts>(config, std::move(log), *std::move(lease_wake_up), *std::move(end_wake_up));
+  auto parts = std::make_unique<Parts>(resolved, std::move(log), *std::move(lease_wake_up), *std::move(end_wake_up));
   status = parts->Listen(cancel_fd);
   if (status.ok()) status = parts->Register(cancel_fd);
   if (status.ok()) status = parts->Serve();

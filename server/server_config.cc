@@ -20,7 +20,9 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
   table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT", "Scheduler to register with. Required.",
                 &config->scheduler);
   table->String("advertise", "SHOAL_SERVER_ADVERTISE", "IP",
-                "Address of this node that workers connect to; the server listens there. Required.",
+                "Address of this node that workers connect to; the server listens there. Or a network in which this "
+                "node has one address (10.20.0.0/16), or a device that has one (eth1): over TCP data then goes by that "
+                "device. Required.",
                 &config->advertise);
   table->String("name", "SHOAL_SERVER_NAME", "NAME",
                 "Unique name in the cluster; a restarted server with the same name takes its old place. "

@@ -18,7 +18,7 @@ inline constexpr uint64_t kMinSlotMemoryBytesPerIoThread = 64u << 10;
 
 struct ServerConfig {
   std::string scheduler;  // "host:port"
-  std::string advertise;  // IP address that workers connect to
+  std::string advertise;  // where workers connect to: an address, a network or a device of this node
   std::string name;       // empty: made from the node's name and the first port
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 256u << 20;  // of all I/O threads together

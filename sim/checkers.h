@@ -8,7 +8,8 @@
 //   agreement     all ranks that get a result of an op have the same bits (I1)
 //   one map       all ranks that hear of a group's epoch hear of the same shards in it (I4)
 //   one plan      all ranks of a group work with the same chunks and credit, which follow from the fastest link that
-//                 they have measured, and what is under way to a port fits it (core/flow_plan.h)
+//                 they have measured, and what is under way to a port fits it (core/flow_plan.h) as long as the group
+//                 is on the servers that it was planned for
 //   waits         what a rank tells of how long it waited for servers is possible
 //   bounds        a server's memory and tables never exceed what it was given at start-up (I7)
 //   ownership     memory of an op that has ended is not touched any more, nor is memory that is being sent before its

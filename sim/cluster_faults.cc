@@ -351,7 +351,8 @@ void Cluster::RestartJob(uint32_t run, bool first_was_in) {
   StartRun(same_name ? place.job_name : absl::StrCat(place.job_name, "-again"), job, 0);
 }
 
-// So that its kernel closes a stream that the scheduler knows.
+// So that its kernel closes a stream that the scheduler knows. (It may know of none if followers did not know yet who
+// leads. The place is free then when the lease has run out.)
 bool Cluster::WasInJob(const Worker& worker) const {
   return worker.process->opened_all() || (worker.place.job.first_rank_late_ns > 0 && worker.process->joined());
 }

@@ -196,8 +196,8 @@ void DrawHosting(Profile* profile) {
 }
 
 // In a few short runs rank 0 of the first job comes much later than the others, or the job is started again before. All
-// else is well then: a process that was killed before its stream was known keeps its place for a lease. From a source
-// of its own.
+// else is well then: the stream of a process that is killed is known, unless it asked followers that did not know yet
+// who leads. Such a process keeps its place for a lease. From a source of its own.
 void DrawLateRank(Profile* profile) {
   Random random(profile->seed ^ 0x1a7e);
   JobProfile& job = profile->jobs.front();

@@ -30,7 +30,11 @@ ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& 
     thread.memory.reset(static_cast<std::byte*>(std::calloc(std::max<size_t>(place.slot_memory_bytes, 1), 1)));
     std::unique_ptr<Transport> below;
     if (same_node != nullptr) {
-      below = same_node->MakeTransport(/*listen=*/true, [this] { Wake(); });
+      // As in server/thread, nobody looks at the transport before there is a loop, which comes with the registration:
+      // peers that connect this early wait in the listener's backlog, and its descriptor stays readable meanwhile.
+      below = same_node->MakeTransport(/*listen=*/true, [this, &thread] {
+        if (thread.loop != nullptr) Wake();
+      });
     } else {
       auto transport = network->MakeTransport(place.node, /*listen=*/true, [this] { Wake(); });
       thread.simulated = transport.get();

@@ -220,6 +220,7 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
     colocate_server_(server->job, server->timeout_ms);
   } else if (const auto* ended = std::get_if<MembershipEnded>(&outcome)) {
     world().TraceText(name(), ": ", ended->status.message());
+    commands_.emplace_back(NoMoreMapsCommand{ended->status});
   } else if (const auto* notice = std::get_if<MembershipNotice>(&outcome)) {
     world().TraceText(name(), ": ", notice->line);
   } else if (const auto* left = std::get_if<Left>(&outcome)) {

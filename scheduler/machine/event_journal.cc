@@ -1,5 +1,6 @@
 #include "scheduler/machine/event_journal.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shoal::scheduler {
@@ -23,8 +24,16 @@ void EventJournal::AppendUnnumbered(EventRecord event, SchedulerActions* actions
 void EventJournal::Keep(EventRecord event, SchedulerActions* actions) {
   actions->push_back(EventRecorded{event});
   for (const WatcherId follower : followers_) actions->push_back(SendEvent{follower, event});
+  ++kept_of_job_[event.ids.job];
   events_.push_back(std::move(event));
-  if (events_.size() > kMaxEventsKept) events_.pop_front();
+  if (events_.size() > kMaxEventsKept) ForgetOne();
+}
+
+void EventJournal::ForgetOne() {
+  const auto has_fewer = [](const auto& one, const auto& other) { return one.second < other.second; };
+  const auto most = std::ranges::max_element(kept_of_job_, has_fewer);
+  events_.erase(std::ranges::find_if(events_, [&](const EventRecord& event) { return event.ids.job == most->first; }));
+  if (--most->second == 0) kept_of_job_.erase(most);
 }
 
 void EventJournal::Open(const EventsOpened& request, SchedulerActions* actions) {

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <set>
 
+#include "core/ids.h"
 #include "scheduler/machine/scheduler_actions.h"
 
 namespace shoal::scheduler {
@@ -18,6 +20,9 @@ inline constexpr uint64_t kEventNumbersReserved = 1024;
 // More than any scheduler gave out that did not save how many.
 inline constexpr uint64_t kEventNumbersOfOlderReleases = uint64_t{1} << 20;
 
+// Where there is no room for all, jobs share it: the oldest event of the job that has the most goes first, so that one
+// whose groups never rest does not wash the others' events away. Events of no job count as one job's.
+//
 // Numbers grow by one from event to event of a scheduler, and are higher than those of all that led before it: which
 // numbers they may have given out is part of the saved state.
 class EventJournal {
@@ -41,8 +46,10 @@ class EventJournal {
 
  private:
   void Keep(EventRecord event, SchedulerActions* actions);
+  void ForgetOne();
 
   std::deque<EventRecord> events_;
+  std::map<JobId, size_t> kept_of_job_;  // how many of them; JobId(): of no job
   std::set<WatcherId> followers_;
   uint64_t next_sequence_;
   uint64_t expected_;  // the highest number once all that are expected were appended

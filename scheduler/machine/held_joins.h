@@ -27,6 +27,9 @@ class HeldJoins {
   const std::vector<HeldJoin>& all() const { return joins_; }
   bool full() const { return joins_.size() >= kMaxHeldJoins; }
 
+  // A process waits for this rank of the job.
+  bool HasFor(JobId job, JobRank rank) const;
+
   void Add(HeldJoin join) { joins_.push_back(std::move(join)); }
   // All of them, in the order in which they came.
   std::vector<HeldJoin> TakeAll() { return std::exchange(joins_, {}); }

@@ -270,7 +270,8 @@ absl::StatusOr<JobRegistry::Gone> JobRegistry::Leave(const LeaveJob& request, No
                   reason, now);
 }
 
-std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(Now now) {
+std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(const std::function<bool(JobId, JobRank)>& is_awaited,
+                                                         Now now) {
   std::vector<Gone> gone;
   if (now.monotonic_ns < next_expiry_ns_) return gone;
   next_expiry_ns_ = kNoDeadline;
@@ -294,16 +295,7 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(Now now) {
         worker.signs.EndedAtNs() <= now.monotonic_ns
             ? worker.signs.Describe()
             : absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")");
-    // Only the place of a whole run that is over is free without anybody who asks for it: who came before and lives
-    // must not wait for this rank.
-    const std::optional<uint64_t> closed_ns = worker.signs.stream_closed_ns();
-    const bool is_missed = std::ranges::any_of(job.workers, [&](const auto& entry) {
-      const Worker& other = entry.second;
-      return entry.first != rank && other.state.phase == MemberPhase::kLive && closed_ns.has_value() &&
-             other.joined_ns <= *closed_ns && !other.signs.stream_closed_ns().has_value();
-    });
-    const MemberPhase phase = is_missed ? MemberPhase::kLost : PhaseOfEnded(&job, rank, now);
-    gone.push_back(MarkGone(&job, rank, phase, why, now));
+    gone.push_back(MarkGone(&job, rank, PhaseOfExpired(&job, rank, is_awaited(id, rank), now), why, now));
   }
   return gone;
 }

@@ -144,8 +144,9 @@ class JobRegistry {
 
   // NOT_FOUND: as for Renew.
   absl::StatusOr<Gone> Leave(const LeaveJob& request, Now now);
-  // Those whose lease ran out or whose process has ended, now lost; or not, as TakeOver says.
-  std::vector<Gone> ExpireLeases(Now now);
+  // Those whose lease ran out or whose process has ended, now lost; or not, as TakeOver says. `is_awaited`: another
+  // process waits for the place, and the caller gives it to that one when this returns.
+  std::vector<Gone> ExpireLeases(const std::function<bool(JobId, JobRank)>& is_awaited, Now now);
   // All leases start anew. What shows that a process has ended stays, and counts if `ends_processes`; else it does with
   // the next call that says so.
   void RenewLeases(bool ends_processes, Now now);
@@ -226,10 +227,13 @@ class JobRegistry {
   absl::StatusOr<Job*> JobToJoin(const JoinJob& request, Joined* joined, Now now);
   void GrantLease(Worker* worker, Now now);
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);
-  // Of a rank whose process has ended: a process joined after that, and no living one is in a group with it.
-  static bool IsOfAnEarlierRun(const Job& job, JobRank rank, Now now);
-  // What becomes of one whose process has ended, or is taken to have: it is lost, or nobody misses it (see TakeOver).
-  static MemberPhase PhaseOfEnded(Job* job, JobRank rank, Now now);
+  // Of a rank whose process has ended, not before `ended_ns`: a process joined after that, and no living one is in a
+  // group with it.
+  static bool IsOfAnEarlierRun(const Job& job, JobRank rank, uint64_t ended_ns, Now now);
+  // What becomes of such a rank, or of one that is taken to have ended: it is lost, or nobody misses it (see TakeOver).
+  static MemberPhase PhaseOfEnded(Job* job, JobRank rank, uint64_t ended_ns, Now now);
+  // Likewise of one whose lease has run out; `is_awaited` as for ExpireLeases.
+  static MemberPhase PhaseOfExpired(Job* job, JobRank rank, bool is_awaited, Now now);
   void KeepAsPast(JobId id);
 
   // The group of a server's report about one of its ranks; of this epoch or an older one. nullptr: it is closed, the

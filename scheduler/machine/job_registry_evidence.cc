@@ -132,12 +132,10 @@ uint64_t JobRegistry::TakeOverAtNs(JobId id, JobRank rank) const {
   return worker.state.phase == MemberPhase::kLive ? worker.signs.TakeOverAtNs() : kNoDeadline;
 }
 
-bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank, Now now) {
-  const std::optional<uint64_t> closed_ns = job.workers.at(rank).signs.stream_closed_ns();
+bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank, uint64_t ended_ns, Now now) {
   const auto came_after_it = [&](const auto& entry) {
     const Worker& worker = entry.second;
-    return entry.first != rank && worker.state.phase == MemberPhase::kLive && closed_ns.has_value() &&
-           worker.joined_ns > *closed_ns;
+    return entry.first != rank && worker.state.phase == MemberPhase::kLive && worker.joined_ns > ended_ns;
   };
   if (std::ranges::none_of(job.workers, came_after_it)) return false;
   const auto lives = [&](JobRank other) {
@@ -155,17 +153,36 @@ bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank, Now now) {
   });
 }
 
-MemberPhase JobRegistry::PhaseOfEnded(Job* job, JobRank rank, Now now) {
-  if (!job->open() || !IsOfAnEarlierRun(*job, rank, now)) return MemberPhase::kLost;
+MemberPhase JobRegistry::PhaseOfEnded(Job* job, JobRank rank, uint64_t ended_ns, Now now) {
+  if (!job->open() || !IsOfAnEarlierRun(*job, rank, ended_ns, now)) return MemberPhase::kLost;
   // What failed in the earlier run is not the next one's.
   job->failure.clear();
   job->failure_ranks.clear();
   return MemberPhase::kLeft;
 }
 
+MemberPhase JobRegistry::PhaseOfExpired(Job* job, JobRank rank, bool is_awaited, Now now) {
+  const Worker& worker = job->workers.at(rank);
+  const std::optional<uint64_t> closed_ns = worker.signs.stream_closed_ns();
+  // Its place is taken at once, so nobody waits for this rank. If its node fell silent, or its process ended before its
+  // stream was known here, that was at some time after it was last heard.
+  if (is_awaited) return PhaseOfEnded(job, rank, closed_ns.value_or(worker.last_heartbeat_ns), now);
+  if (!closed_ns.has_value()) return MemberPhase::kLost;
+  const uint64_t ended_ns = *closed_ns;
+  // Only the place of a whole run that is over is free without anybody who asks for it: who came before and lives must
+  // not wait for this rank.
+  const bool is_missed = std::ranges::any_of(job->workers, [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return entry.first != rank && other.state.phase == MemberPhase::kLive && other.joined_ns <= ended_ns &&
+           !other.signs.stream_closed_ns().has_value();
+  });
+  return is_missed ? MemberPhase::kLost : PhaseOfEnded(job, rank, ended_ns, now);
+}
+
 JobRegistry::Gone JobRegistry::TakeOver(JobId id, const JoinJob& request, Now now) {
   Job& job = jobs_.at(id);
-  return MarkGone(&job, request.rank, PhaseOfEnded(&job, request.rank, now),
+  const uint64_t ended_ns = job.workers.at(request.rank).signs.stream_closed_ns().value_or(now.monotonic_ns);
+  return MarkGone(&job, request.rank, PhaseOfEnded(&job, request.rank, ended_ns, now),
                   absl::StrCat("its process ended: it closed its stream to the scheduler, and process ", request.pid,
                                " on node ", CleanText(request.node), " joined as this rank"),
                   now);

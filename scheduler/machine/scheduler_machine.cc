@@ -66,7 +66,8 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
       Record(EventKind::kServerLost, absl::StrCat("server ", server.name), server.reason, now);
     }
     if (!lost.empty()) RebuildMap(now);
-    const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(now);
+    const std::vector<JobRegistry::Gone> gone =
+        jobs_.ExpireLeases([this](JobId job, JobRank rank) { return held_joins_.HasFor(job, rank); }, now);
     for (const JobRegistry::Gone& each : gone) {
       RankIsGone(each, now);
       if (!each.lost) NoteReplaced(each, now);

@@ -42,6 +42,13 @@ VALUES = {
         }
     },
     "several schedulers": {"scheduler": {"replicas": 3, "store": "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/shoal"}},
+    "a second network": {
+        "server": {
+            "advertise": "10.20.0.0/16",
+            "podAnnotations": {"k8s.v1.cni.cncf.io/networks": "data"},
+        },
+        "clientConfig": {"netDevice": "net1"},
+    },
     "guarded": {
         "networkPolicy": {
             "enabled": True,
@@ -135,6 +142,17 @@ def test_selectors_meet_the_pods(helm: Helm, values: dict, role: str):
     assert not selects(service["spec"]["selector"], other["spec"]["template"]["metadata"]["labels"])
     for constraint in workload["spec"]["template"]["spec"].get("topologySpreadConstraints", []):
         assert selects(constraint["labelSelector"]["matchLabels"], pod_labels)
+
+
+def test_servers_advertise_their_pods_address_or_that_of_a_second_network(helm: Helm):
+    usual = helm.render({})
+    assert "--advertise=$(POD_IP)" in container(one(usual, "StatefulSet", "server"))["args"]
+    assert "SHOAL_NET_DEVICE" not in one(usual, "ConfigMap", "client")["data"]
+    second = helm.render(VALUES["a second network"])
+    server = one(second, "StatefulSet", "server")
+    assert "--advertise=10.20.0.0/16" in container(server)["args"]
+    assert server["spec"]["template"]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"] == "data"
+    assert one(second, "ConfigMap", "client")["data"]["SHOAL_NET_DEVICE"] == "net1"
 
 
 def test_an_upgrade_of_the_chart_alone_starts_no_pod_anew(helm: Helm):

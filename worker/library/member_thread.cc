@@ -155,8 +155,12 @@ void MemberThread::Deliver(GroupJoinEnded& outcome) {
 }
 
 void MemberThread::Deliver(MembershipEnded& outcome) {
-  const std::lock_guard lock(mutex_);
-  status_ = outcome.status;
+  {
+    const std::lock_guard lock(mutex_);
+    status_ = outcome.status;
+  }
+  // Refused by a worker that is closing.
+  io_->queue().Post(NoMoreMapsCommand{std::move(outcome.status)}).IgnoreError();
 }
 
 void MemberThread::Deliver(MapPublished& outcome) {

@@ -78,10 +78,18 @@ absl::Status ChunkFlow::Welcome(uint32_t shard, uint32_t credit_chunks) {
 
 void ChunkFlow::AskAboutCommit(WorkerActions* actions) {
   FrameHeader header = Header(FrameType::kCommit);
-  header.op = landed_watermark();
+  header.op = newest_result();  // the others may never call an op without elements that came after it
   for (ShardLink& link : links_) {
     if (!link.TakeCommitQuestion(landed_watermark())) continue;
     actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), MakeNote(header)});
+  }
+}
+
+void ChunkFlow::AskWhoHasGoneOn(WorkerActions* actions) const {
+  const Note note = MakeNote(Header(FrameType::kCommit));
+  for (const ShardLink& link : links_) {
+    if (!link.in_use() || !connections_.IsUp(link.connection())) continue;
+    actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), note});
   }
 }
 

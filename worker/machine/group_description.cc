@@ -47,7 +47,7 @@ bool GroupDescription::WaitsForCopies(const WorkerOp& op) const {
 
 std::string GroupDescription::Uncommitted() const {
   const uint64_t first = flow_.commit_watermark().value() + 1;
-  const uint64_t last = flow_.landed_watermark().value();
+  const uint64_t last = flow_.newest_result().value();
   return first == last ? absl::StrCat("all-reduce ", last) : absl::StrCat("all-reduces ", first, " to ", last);
 }
 

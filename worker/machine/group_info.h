@@ -34,8 +34,10 @@ struct GroupInfo {
   LinkFacts link;                  // that the group was planned with
   double busiest_port = 1;         // core/flow_plan.h
   WireFormat wire = WireFormat::kAsIs;
-  std::vector<std::byte> token;         // in wire form
-  std::shared_ptr<const ShardMap> map;  // of the first epoch; empty if the group has no servers (kNodeAlone)
+  std::vector<std::byte> token;  // in wire form
+  // Of the epoch in which the scheduler answered, which is a later one than the token's if the group has moved by then.
+  // Empty if the group has no servers (kNodeAlone).
+  std::shared_ptr<const ShardMap> map;
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::string meeting_name;  // under which the ranks of one node meet; empty where they do not (kFlat)
 

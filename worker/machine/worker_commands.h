@@ -67,6 +67,11 @@ struct GiveGroupUpCommand {
   absl::Status reason;
 };
 
+// The scheduler does not know this rank any more: no group is moved from now on.
+struct NoMoreMapsCommand {
+  absl::Status reason;  // the scheduler's answer
+};
+
 struct AbortGroupCommand {
   GroupHandle group;
   std::string reason;
@@ -96,9 +101,9 @@ struct MeasureLinkCommand {
   uint64_t deadline_ns = 0;
 };
 
-using WorkerCommand =
-    std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, GiveGroupUpCommand, SubmitCommand,
-                 TensorReadyCommand, AbortGroupCommand, CloseGroupCommand, RankLostCommand, ShutdownCommand>;
+using WorkerCommand = std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, GiveGroupUpCommand,
+                                   NoMoreMapsCommand, SubmitCommand, TensorReadyCommand, AbortGroupCommand,
+                                   CloseGroupCommand, RankLostCommand, ShutdownCommand>;
 
 }  // namespace shoal
 

@@ -142,7 +142,8 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
   if (header.epoch != epoch()) return;
   // The server is in a newer epoch already, or the others have left it in one: that map is on its way here.
   const bool behind = header.refusal == Refusal::kStaleEpoch || header.refusal == Refusal::kUnknownGroup;
-  if (behind && options_.survive_server_loss) return;
+  const bool map_may_come = no_more_maps_.ok() || next_map_ != nullptr;
+  if (behind && options_.survive_server_loss && map_may_come) return;
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (header.refusal == Refusal::kPreempted) {
     if (!shard.has_value() || state_ != State::kOpen) return;
@@ -151,6 +152,13 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
   const absl::Status error =
       RefusalError(connections_.Describe(connection), absl::StrCat("group \"", info().name, "\""), header.refusal,
                    WithRanksNamed(info(), text));
+  // Neither the scheduler nor the servers would take it from this rank that the group has failed.
+  if (behind && options_.survive_server_loss) {
+    return FailAsOthers(
+        absl::FailedPreconditionError(absl::StrCat(RankOnNode(info(), info().rank), " gets no newer map (",
+                                                   error.message(), "): ", no_more_maps_.message())),
+        now, actions);
+  }
   if (MayMove(header.refusal) && shard.has_value()) {
     return LoseLink(*shard, std::string(error.message()), header.refusal == Refusal::kNoSlotMemory, now, actions);
   }
@@ -268,6 +276,10 @@ void WorkerGroup::Tick(Now now, WorkerActions* actions) {
   }
   if (!failed()) {
     if (state_ == State::kOpen) flow_.Push(now, actions);
+    if (now.monotonic_ns >= EpochCheckNs()) {
+      epoch_check_ns_ = now.monotonic_ns + options_.reach_patience_ns;
+      flow_.AskWhoHasGoneOn(actions);
+    }
     if (const WorkerOp* overdue = flow_.FindOverdue(now.monotonic_ns); overdue != nullptr) {
       return Fail(Description().Timeout(*overdue, opening(), now), now, actions);
     }
@@ -284,9 +296,16 @@ void WorkerGroup::Tick(Now now, WorkerActions* actions) {
   CloseIfDone(now, actions);
 }
 
+// What a server had taken when the others went on it does not refuse any more: without a question this rank would wait
+// for the result until its deadline.
+uint64_t WorkerGroup::EpochCheckNs() const {
+  const bool waits = opening() || (state_ == State::kOpen && !flow_.ops().empty());
+  return waits && !no_more_maps_.ok() && options_.survive_server_loss ? epoch_check_ns_ : kNoDeadline;
+}
+
 uint64_t WorkerGroup::NextDeadlineNs() const {
   if (next_map_ != nullptr && !flow_.ResultMayBeInTensor()) return 0;
-  const uint64_t deadline_ns = std::min({waits_.next_line_ns(), flow_.NextForceNs(), reach_check_ns_});
+  const uint64_t deadline_ns = std::min({waits_.next_line_ns(), flow_.NextForceNs(), reach_check_ns_, EpochCheckNs()});
   switch (state_) {
     case State::kOpening:
       return std::min({deadline_ns, open_deadline_ns_, flow_.ops().next_deadline_ns()});
@@ -364,7 +383,7 @@ void WorkerGroup::CloseIfDone(Now now, WorkerActions* actions) {
   if (!failed() && !(flow_.ops().empty() && MayLeave(now, actions))) return;
   if (!failed()) flow_.SendCommitNotes(actions);
   for (const ShardLink& link : flow_.links()) flow_.TellLeaving(link, actions);
-  closed_all_committed_ = !failed() && flow_.landed_watermark() > OpNumber(0) && AllCommitted();
+  closed_all_committed_ = !failed() && flow_.newest_result() > OpNumber(0) && AllCommitted();
   state_ = State::kClosed;
   if (close_commanded_ || was_open_) Tell(GroupClosed{handle_, closed_all_committed_}, actions);
 }

@@ -67,6 +67,9 @@ class WorkerGroup final : public AnyGroup {
   void OnTensorReady(const TensorReadyCommand& command, Now now, WorkerActions* actions);
   // Goes over to the map as soon as no result is being written to a tensor. Maps of older epochs are ignored.
   void MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions);
+  // Not OK: the scheduler's answer to a rank that it does not know any more. The group goes on with the servers that it
+  // has, as long as those stay in its epoch.
+  void SetNoMoreMaps(const absl::Status& why) { no_more_maps_ = why; }
   // A rank that has closed the group knew that all ranks have all results: this one need not wait for them to leave it.
   void OnAllCommitted(Now now, WorkerActions* actions);
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
@@ -117,13 +120,16 @@ class WorkerGroup final : public AnyGroup {
   void LoseUnreached(Now now, WorkerActions* actions);
   // A server that refuses the group need not be its end.
   bool MayMove(Refusal refusal) const;
+  // When the servers are to be asked whether the others have gone on without this rank; kNoDeadline: no newer map is
+  // missed, or nothing is waited for.
+  uint64_t EpochCheckNs() const;
   // After something that ends the group where it is not OK, and may have ended ops.
   void FailOrGoOn(const absl::Status& status, Now now, WorkerActions* actions);
   void CloseIfDone(Now now, WorkerActions* actions);
   bool MayLeave(Now now, WorkerActions* actions);
-  // What was told is not a watermark: an op without elements ends on each rank by itself, so this rank may have ended
-  // one that the others never called.
-  bool AllCommitted() const { return told_all_committed_ || flow_.commit_watermark() >= flow_.landed_watermark(); }
+  // The newest result counts, not the newest op: one without elements has no result and ends on each rank by itself, so
+  // this rank may have ended one that the others never call. What was told is not a watermark for the same reason.
+  bool AllCommitted() const { return told_all_committed_ || flow_.commit_watermark() >= flow_.newest_result(); }
   void ReportWait(std::string line, WorkerActions* actions);
   void Tell(WorkerAction outcome, WorkerActions* actions) const;
 
@@ -140,8 +146,10 @@ class WorkerGroup final : public AnyGroup {
   bool close_commanded_ = false;  // by the caller, who waits for GroupClosed
   uint64_t epoch_began_ns_ = 0;
   uint64_t reach_check_ns_ = kNoDeadline;     // when to call LoseUnreached
+  uint64_t epoch_check_ns_ = 0;               // see EpochCheckNs
   uint64_t force_at_ns_ = kNoDeadline;        // kFailed: when connections that hold memory are cut
   std::shared_ptr<const ShardMap> next_map_;  // to move to as soon as possible; null: none
+  absl::Status no_more_maps_;                 // OK: the scheduler may move the group
   ChunkFlow flow_;
   GroupWaits waits_;
 };

@@ -37,7 +37,10 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
     cell.group = std::move(group);
   }
   cell.group->Open(now, actions);
-  if (cell.on_servers != nullptr) TakeEarlyMove(command.info->id, cell.on_servers, now, actions);
+  if (cell.on_servers != nullptr) {
+    TakeEarlyMove(command.info->id, cell.on_servers, now, actions);
+    cell.on_servers->SetNoMoreMaps(no_more_maps_);
+  }
   for (const GiveGroupUpCommand& failure : early_failures_) {
     if (failure.group == command.info->id) cell.group->FailAsOthers(failure.reason, now, actions);
   }
@@ -109,6 +112,11 @@ void WorkerMachine::OnEvent(const GiveGroupUpCommand& command, Now now, WorkerAc
   }
   group->FailAsOthers(command.reason, now, actions);
   DropClosed(handle);
+}
+
+void WorkerMachine::OnEvent(const NoMoreMapsCommand& command, Now /*now*/, WorkerActions* /*actions*/) {
+  no_more_maps_ = command.reason;
+  ForEachOnServers([&](WorkerGroup& group) { group.SetNoMoreMaps(no_more_maps_); });
 }
 
 void WorkerMachine::OnEvent(const AbortGroupCommand& command, Now now, WorkerActions* actions) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "core/now.h"
 #include "core/transport_event.h"
 #include "worker/machine/any_group.h"
@@ -46,6 +47,7 @@ class WorkerMachine {
   void OnEvent(const TensorReadyCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const GiveGroupUpCommand& command, Now now, WorkerActions* actions);
+  void OnEvent(const NoMoreMapsCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const AbortGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const CloseGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const RankLostCommand& command, Now now, WorkerActions* actions);
@@ -130,6 +132,7 @@ class WorkerMachine {
   // Of groups that are not open yet, the newest.
   std::deque<MoveGroupCommand> early_moves_;
   std::deque<GiveGroupUpCommand> early_failures_;
+  absl::Status no_more_maps_;  // OK: the scheduler may move groups
   bool shutting_down_ = false;
   bool goodbyes_given_up_ = false;
   bool shutdown_reported_ = false;

@@ -59,8 +59,9 @@ void Heartbeats::OnStatistics(const WorkerCounters& counters, Now now, Membershi
 void Heartbeats::Send(Now now, MembershipActions* actions) {
   phase_ = Phase::kCalling;
   sent_ns_ = now.monotonic_ns;
-  // One that goes over new connections after a period of silence may meet silence again, of another scheduler: half a
-  // period leaves time for a third attempt within the lease. Those after that give a slow scheduler its time.
+  // The first one over new connections comes when a period or more of the lease has passed, and may meet silence again,
+  // of another scheduler: half a period leaves time for a third attempt within the lease. Those after that give a slow
+  // scheduler its time.
   const uint64_t patience_ns = unanswered_in_row_ == 1 ? period_ns_ / 2 : period_ns_;
   call_ = calls_->Start(CallOwner::kHeartbeats, HeartbeatCall{member_, counters_, sent_ns_}, sent_ns_ + patience_ns,
                         actions);
@@ -70,7 +71,7 @@ void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now
   call_ = CallId();
   const auto* const renewed = answer.ok() ? std::get_if<HeartbeatAnswer>(&*answer) : nullptr;
   if (absl::IsUnavailable(answer.status())) {
-    OnSilence(std::string(answer.status().message()), now);
+    OnSilence(answer.status(), now);
     if (IsRefusedByFollower(answer.status())) return OnRefusedByFollower(answer.status(), now);
     refused_in_row_ = 0;
     const uint64_t soon_ns = now.monotonic_ns + period_ns_ / kShortPartsOfPeriod;
@@ -94,15 +95,20 @@ void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now
 void Heartbeats::OnNewConnections(Now now, MembershipActions* actions) {
   if (phase_ != Phase::kCalling) return;
   calls_->Cancel(&call_, actions);
-  OnSilence(kNoAnswer, now);
+  OnSilence(absl::UnavailableError(kNoAnswer), now);
   // The lease has run since the last answer: the old ones may have been silent all that time.
   Pause(now.monotonic_ns + period_ns_ / kShortPartsOfPeriod);
 }
 
-void Heartbeats::OnSilence(std::string why, Now now) {
+void Heartbeats::OnSilence(const absl::Status& why, Now now) {
   if (!scheduler_wait_.has_value()) scheduler_wait_ = WaitReport(now.monotonic_ns, kNoDeadline);
-  unanswered_in_row_ = why == kNoAnswer ? unanswered_in_row_ + 1 : 0;
-  scheduler_wait_reason_ = std::move(why);
+  scheduler_wait_reason_ = std::string(why.message());
+  if (IsRefusedByFollower(why)) {
+    unanswered_in_row_ = 0;  // the next one goes over the same connections
+  } else {
+    // A call that broke takes the next one to new connections as well, and a period of the lease is over by then.
+    unanswered_in_row_ = why.message() == kNoAnswer ? unanswered_in_row_ + 1 : 1;
+  }
 }
 
 // Calls take turns with the schedulers. A later heartbeat may meet the same one again and again, when the worker's

@@ -40,7 +40,8 @@ class Heartbeats {
 
   void Send(Now now, MembershipActions* actions);
   void Pause(uint64_t until_ns);
-  void OnSilence(std::string why, Now now);
+  // No answer came, the call broke, or a follower refused it.
+  void OnSilence(const absl::Status& why, Now now);
   void OnRefusedByFollower(const absl::Status& why, Now now);
   void OnUnknown(const absl::Status& why, Now now);
   // Of the groups that wait for others, as the scheduler tells.
@@ -58,9 +59,9 @@ class Heartbeats {
   uint64_t due_ns_ = 0;  // of what the phase waits for
   uint64_t sent_ns_ = 0;
   CallId call_;
-  uint32_t unanswered_in_row_ = 0;
-  uint32_t refused_in_row_ = 0;  // by schedulers that are cut off from the leader
-  bool is_unknown_ = false;      // the scheduler has said once that it knows no such member
+  uint32_t unanswered_in_row_ = 0;  // one that broke counts as the first
+  uint32_t refused_in_row_ = 0;     // by schedulers that are cut off from the leader
+  bool is_unknown_ = false;         // the scheduler has said once that it knows no such member
   absl::Status end_;
   std::optional<WaitReport> scheduler_wait_;
   std::string scheduler_wait_reason_;

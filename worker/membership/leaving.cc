@@ -1,13 +1,19 @@
 #include "worker/membership/leaving.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/no_leader.h"
 
 namespace shoal {
 namespace {
 
 constexpr uint64_t kTimeoutNs = 2 * kNsPerS;
+// So many schedulers that do not lead are asked in a row: the next one may be the only one that is not cut off from the
+// leader. Then all are asked again: where none leads, another one soon does, and many ranks may leave meanwhile.
+constexpr uint32_t kAskedAtOnce = 4;
+constexpr uint64_t kPauseNs = 250 * kNsPerMs;
 
 }  // namespace
 
@@ -16,14 +22,29 @@ void Leaving::Begin(LeaveJobCall what, Now now, MembershipActions* actions) {
   deadline_ns_ = now.monotonic_ns + kTimeoutNs;
   wait_ = WaitReport(now.monotonic_ns, deadline_ns_);
   repeated_ = false;
-  call_ = calls_->Start(CallOwner::kLeaving, what_, now.monotonic_ns + kTimeoutNs / 2, actions);
+  refusals_ = 0;
+  Tell(now, actions);
+}
+
+void Leaving::Tell(Now now, MembershipActions* actions) {
+  // One that is not answered leaves time for another over new connections.
+  const uint64_t until_ns = repeated_ ? deadline_ns_ : std::min(now.monotonic_ns + kTimeoutNs / 2, deadline_ns_);
+  call_ = calls_->Start(CallOwner::kLeaving, what_, until_ns, actions);
 }
 
 std::optional<absl::Status> Leaving::OnAnswer(const absl::Status& status, Now now, MembershipActions* actions) {
   call_ = CallId();
-  // One of several schedulers may just have gone; the next call is over a new connection.
-  if (absl::IsUnavailable(status) && !std::exchange(repeated_, true)) {
-    call_ = calls_->Start(CallOwner::kLeaving, what_, deadline_ns_, actions);
+  if (IsRefusedByFollower(status)) {
+    // The next call is the next scheduler's: the worker makes no other ones any more.
+    const uint64_t pause_ns = ++refusals_ % kAskedAtOnce == 0 ? kPauseNs : 0;
+    if (now.monotonic_ns + pause_ns < deadline_ns_) {
+      retry_ns_ = now.monotonic_ns + pause_ns;
+      Tick(now, actions);
+      return std::nullopt;
+    }
+  } else if (absl::IsUnavailable(status) && !std::exchange(repeated_, true) && now.monotonic_ns < deadline_ns_) {
+    // One of several schedulers may just have gone; the next call is over a new connection.
+    Tell(now, actions);
     return std::nullopt;
   }
   if (!status.ok() && wait_.TakeDue(now.monotonic_ns)) {
@@ -33,6 +54,12 @@ std::optional<absl::Status> Leaving::OnAnswer(const absl::Status& status, Now no
                                       "): it will notice when the lease has run out")});
   }
   return status;
+}
+
+void Leaving::Tick(Now now, MembershipActions* actions) {
+  if (now.monotonic_ns < retry_ns_) return;
+  retry_ns_ = kNoDeadline;
+  Tell(now, actions);
 }
 
 }  // namespace shoal

@@ -1,5 +1,6 @@
-// How a worker leaves its job: it says so, a second time if the first call breaks. If nobody hears it, the lease ends
-// the membership. Pure.
+// How a worker leaves its job: it says so, a second time if the first call breaks, and to the next scheduler if one
+// refuses that does not lead (docs/failover.md, F16). If nobody hears it in two seconds, the lease ends the membership.
+// Pure.
 #ifndef SHOAL_WORKER_MEMBERSHIP_LEAVING_H_
 #define SHOAL_WORKER_MEMBERSHIP_LEAVING_H_
 
@@ -20,17 +21,23 @@ class Leaving {
   Leaving(const std::string* scheduler, CallBook* calls) : scheduler_(scheduler), calls_(calls) {}
 
   void Begin(LeaveJobCall what, Now now, MembershipActions* actions);
-  bool under_way() const { return call_ != CallId(); }
+  bool under_way() const { return call_ != CallId() || retry_ns_ != kNoDeadline; }
   // OK, or why nobody heard it; nullopt: still under way.
   std::optional<absl::Status> OnAnswer(const absl::Status& status, Now now, MembershipActions* actions);
+  void Tick(Now now, MembershipActions* actions);
+  uint64_t NextDeadlineNs() const { return retry_ns_; }
 
  private:
+  void Tell(Now now, MembershipActions* actions);
+
   const std::string* const scheduler_;
   CallBook* const calls_;
   LeaveJobCall what_;
   CallId call_;
   uint64_t deadline_ns_ = 0;
-  bool repeated_ = false;
+  uint64_t retry_ns_ = kNoDeadline;  // all schedulers have refused it
+  bool repeated_ = false;            // a call broke
+  uint32_t refusals_ = 0;            // by schedulers that could not pass a call on
   WaitReport wait_;
 };
 

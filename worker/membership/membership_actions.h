@@ -53,7 +53,8 @@ struct GroupJoinEnded {
   absl::StatusOr<GroupInfo> group;
 };
 
-// The scheduler has ended the membership: no group will be joined any more, those that are open go on.
+// The scheduler has ended the membership: no group will be joined any more, those that are open go on with the maps
+// that they have (NoMoreMapsCommand).
 struct MembershipEnded {
   absl::Status status;
 };

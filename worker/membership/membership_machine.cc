@@ -230,6 +230,7 @@ void MembershipMachine::Tick(Now now, MembershipActions* actions) {
   heartbeats_.Tick(now, actions);
   watch_.Tick(now, actions);
   groups_.Tick(now, actions);
+  leaving_.Tick(now, actions);
   closed_groups_.AddGivenUp(groups_.TakeGivenUp());
   if (!is_member() || leaving_.under_way()) return;
   closed_groups_.Tick(Self(), now, actions);
@@ -238,8 +239,8 @@ void MembershipMachine::Tick(Now now, MembershipActions* actions) {
 
 uint64_t MembershipMachine::NextDeadlineNs() const {
   if (left_) return kNoDeadline;
-  uint64_t next_ns = std::min(
-      {joining_.NextDeadlineNs(), heartbeats_.NextDeadlineNs(), watch_.NextDeadlineNs(), groups_.NextDeadlineNs()});
+  uint64_t next_ns = std::min({joining_.NextDeadlineNs(), heartbeats_.NextDeadlineNs(), watch_.NextDeadlineNs(),
+                               groups_.NextDeadlineNs(), leaving_.NextDeadlineNs()});
   if (!is_member() || leaving_.under_way()) return next_ns;
   return std::min({next_ns, closed_groups_.NextDeadlineNs(), reports_.NextDeadlineNs()});
 }

@@ -1,5 +1,8 @@
 #include "process/node_address.h"
 
+#include <string>
+#include <utility>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -24,6 +27,41 @@ TEST(OwnAddress, SaysThatThereIsNoWay) {
   ASSERT_FALSE(address.ok());
   EXPECT_EQ(address.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(address.status().message()), HasSubstr("cannot resolve the name name.invalid"));
+}
+
+TEST(AdvertisedAddressTest, IsAnAddressANetworkOrADevice) {
+  const absl::StatusOr<AdvertisedAddress> address = FindAdvertisedAddress("127.0.0.7");
+  ASSERT_TRUE(address.ok()) << address.status();
+  EXPECT_EQ(address->ip, "127.0.0.7") << "loopback answers for more addresses than it lists";
+  EXPECT_EQ(address->device, "");
+  for (const char* const text : {"lo", "127.0.0.0/8", "127.0.0.1/32", "127.255.0.0/8"}) {
+    const absl::StatusOr<AdvertisedAddress> found = FindAdvertisedAddress(text);
+    ASSERT_TRUE(found.ok()) << text << ": " << found.status();
+    EXPECT_EQ(found->ip, "127.0.0.1") << text;
+    EXPECT_EQ(found->device, "lo") << text;
+  }
+}
+
+TEST(AdvertisedAddressTest, WhatWorkersCannotUseIsRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"0.0.0.0", "stands for every address"},
+      {"::", "stands for every address"},
+      {"203.0.113.1", "is not an address of this node"},
+      {"localhost", "is neither an IP address nor a device"},
+      {"", "is neither an IP address nor a device"},
+      {"203.0.113.0/24", "in which this node has no address"},
+      {"2001:db8::/32", "in which this node has no address"},
+      {"127.0.0.0/33", "is no network"},
+      {"127.0.0.0/", "is no network"},
+      {"127.0.0.0/-1", "is no network"},
+      {"lo/8", "is no network"},
+  };
+  for (const auto& [text, why] : cases) {
+    const absl::StatusOr<AdvertisedAddress> found = FindAdvertisedAddress(text);
+    EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(found.status().message()), HasSubstr(why)) << text;
+    EXPECT_THAT(std::string(found.status().message()), HasSubstr("127.0.0.1 on lo")) << text;
+  }
 }
 
 TEST(DevicesWithLink, AreThoseThatCanBeUsedNow) {

@@ -1,6 +1,7 @@
 // Events are numbered across schedulers, so that whoever follows them can go on at another one.
 #include "scheduler/machine/event_journal.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,6 +38,37 @@ TEST(EventJournalTest, WhatCannotWaitHasTheNumberOfTheEventBeforeIt) {
   journal.Append({}, &actions);
   EXPECT_EQ(std::get<EventRecorded>(actions.back()).event.sequence, 2u);
   EXPECT_EQ(journal.reserved(), kEventNumbersReserved);
+}
+
+TEST(EventJournalTest, AJobThatNeverRestsLeavesTheOthersTheirEvents) {
+  EventJournal journal(0);
+  SchedulerActions actions;
+  const auto append = [&](uint64_t job) {
+    journal.Expect();
+    journal.Append({.kind = EventKind::kGroupMoved, .ids = {.job = JobId(job)}}, &actions);
+  };
+  for (int i = 0; i < 3; ++i) append(7);
+  for (int i = 0; i < 2; ++i) append(0);
+  for (size_t i = 0; i < 3 * kMaxEventsKept; ++i) append(8);
+  const auto kept = [&] {
+    actions.clear();
+    journal.Open({}, &actions);
+    std::map<JobId, std::vector<uint64_t>> numbers;
+    for (const SchedulerAction& action : actions) {
+      if (const auto* sent = std::get_if<SendEvent>(&action); sent != nullptr) {
+        numbers[sent->event.ids.job].push_back(sent->event.sequence);
+      }
+    }
+    return numbers;
+  };
+  EXPECT_EQ(kept()[JobId(7)], (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(kept()[JobId()], (std::vector<uint64_t>{4, 5}));
+  ASSERT_EQ(kept()[JobId(8)].size(), kMaxEventsKept - 5);
+  EXPECT_EQ(kept()[JobId(8)].back(), 5 + 3 * kMaxEventsKept) << "the newest are kept";
+  // Two that never rest share the room.
+  for (size_t i = 0; i < 3 * kMaxEventsKept; ++i) append(9);
+  EXPECT_LE(kept()[JobId(9)].size(), kept()[JobId(8)].size() + 1);
+  EXPECT_EQ(kept()[JobId(7)].size(), 3u);
 }
 
 TEST(EventNumbersTest, AStateOfAReleaseThatDidNotCountThemIsFollowedByHighNumbers) {

@@ -357,6 +357,41 @@ TEST_F(HalfAJobTest, WhoDiesBeforeAllHaveComeIsMissedByThoseWhoLive) {
   EXPECT_TRUE(HasEvent(EventKind::kRankLost) && HasEvent(EventKind::kJobFailed));
 }
 
+// It ended with its node, or before its stream was known: nothing but its silence tells of it.
+TEST_F(HalfAJobTest, WhoWasOnlySilentLeavesItsPlaceToAProcessOfTheNextRunThatWaitsForIt) {
+  CloseStream(2);
+  harness_.Advance(kTakeOverMs);
+  EXPECT_EQ(JoinAgain(0), job_);
+  EXPECT_EQ(JoinAgain(2), job_);
+  const RequestHandle last = harness_.Send(Join("half", kRanks, 1, 201));
+  for (int beat = 0; beat < 3; ++beat) {
+    EXPECT_FALSE(harness_.HasReply(last)) << "the lease has not run out yet";
+    harness_.Advance(kTtlMs / 3);
+    harness_.Ask<ServerRenewed>(HeartbeatServer{ServerId(1), Incarnation(11), {}});
+    for (const uint32_t rank : {0, 2}) harness_.Ask<WorkerRenewed>(Beat(job_, rank, 200 + rank));
+  }
+  EXPECT_EQ(harness_.Get<JobJoined>(last).job, job_);
+  EXPECT_FALSE(HasEvent(EventKind::kRankLost) || HasEvent(EventKind::kJobFailed));
+  const RequestHandle first = harness_.Send(Group(job_, 0, 200, {0, 1, 2}));
+  for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 200 + rank, {0, 1, 2}));
+  EXPECT_TRUE(harness_.StatusOf(first).ok()) << harness_.StatusOf(first);
+}
+
+TEST_F(HalfAJobTest, WhoWasOnlySilentIsLostToThoseWhoShareAGroupWithIt) {
+  harness_.Advance(kTakeOverMs);
+  EXPECT_EQ(JoinAgain(0), job_);
+  for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 100 + rank, {1, 2}));
+  const RequestHandle last = harness_.Send(Join("half", kRanks, 1, 201));
+  for (int beat = 0; beat < 3; ++beat) {
+    harness_.Advance(kTtlMs / 3);
+    harness_.Ask<ServerRenewed>(HeartbeatServer{ServerId(1), Incarnation(11), {}});
+    harness_.Try(Beat(job_, 0, 200)).IgnoreError();
+    harness_.Try(Beat(job_, 2, 102)).IgnoreError();
+  }
+  EXPECT_NE(harness_.Get<JobJoined>(last).job, job_);
+  EXPECT_TRUE(HasEvent(EventKind::kRankLost) && HasEvent(EventKind::kJobFailed));
+}
+
 TEST_F(HalfAJobTest, GroupsOfTheEarlierRunAreNobodysLoss) {
   for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 100 + rank, {1, 2}));
   CloseStream(1);

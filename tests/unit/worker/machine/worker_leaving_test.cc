@@ -8,6 +8,8 @@
 namespace shoal {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 FrameHeader AllHaveThoseUpTo(uint64_t op) {
@@ -90,6 +92,35 @@ TEST(WorkerLeaving, AGroupThatFailedOrHadNoOpsSaysNothingOfResults) {
   failed.Command(CloseGroupCommand{GroupHandle(0)});
   ASSERT_EQ(failed.closed.size(), 1u);
   EXPECT_FALSE(failed.closed[0].all_committed);
+}
+
+// It ends on each rank by itself: the other rank may never call it, and lacks no result of it.
+TEST(WorkerLeaving, NobodyIsWaitedForBecauseOfAnOpWithoutElements) {
+  WorkerDriver worker;
+  DoOneOp(&worker);
+  worker.Submit(2, 0);
+  ASSERT_EQ(worker.done.size(), 2u);
+  worker.Clear();
+  worker.Command(CloseGroupCommand{GroupHandle(0)});
+  EXPECT_THAT(worker.closed, IsEmpty()) << "the other rank may lack the result of the op before it";
+  const std::vector<SentNote> commits = worker.NotesOf(FrameType::kCommit);
+  ASSERT_EQ(commits.size(), 1u);
+  EXPECT_EQ(commits[0].header.op, OpNumber(1));
+  EXPECT_EQ(commits[0].header.landed_watermark, OpNumber(2));
+  worker.Pass(8 * kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("results of all-reduce 1")));
+  worker.GiveNote(0, MakeNote(AllHaveThoseUpTo(1)));
+  ASSERT_EQ(worker.closed.size(), 1u);
+  EXPECT_TRUE(worker.closed[0].all_committed);
+}
+
+TEST(WorkerLeaving, AGroupWhoseOpsHadNoElementsIsLeftAtOnce) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Submit(1, 0);
+  worker.Command(CloseGroupCommand{GroupHandle(0)});
+  ASSERT_EQ(worker.closed.size(), 1u);
+  EXPECT_FALSE(worker.closed[0].all_committed) << "there was no result";
 }
 
 TEST(WorkerLeaving, LeavingHasItsDeadline) {

@@ -323,6 +323,62 @@ TEST(WorkerSettling, AServerThatTheOthersHaveLeftIsNoLoss) {
   EXPECT_EQ(worker.sends.size(), 1u) << "the chunk is pushed again";
 }
 
+// Found by the simulator: while its node was cut off the rank was declared lost, and the others moved and ended the
+// group. What it had pushed was taken before, so nobody refused it, and it waited until its deadline.
+TEST(WorkerSettling, F21ARankThatGetsNoMoreMapsAsksWhetherTheOthersHaveGoneOn) {
+  for (const Refusal refusal : {Refusal::kUnknownGroup, Refusal::kStaleEpoch}) {
+    WorkerDriver worker;
+    worker.OpenAll(2, 1, 2);
+    worker.Submit(1, kChunkElements);
+    worker.Sent(worker.sends.at(0));
+    worker.Pass(kNsPerS);
+    EXPECT_THAT(worker.NotesOf(FrameType::kCommit), IsEmpty()) << "a newer map may come";
+    worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError("no job has id 7 here; connect again")});
+    EXPECT_EQ(worker.NotesOf(FrameType::kCommit).size(), 1u);
+    worker.Clear();
+    worker.Pass(kReachPatienceNs);
+    EXPECT_EQ(worker.NotesOf(FrameType::kCommit).size(), 1u) << "they may go on later";
+    EXPECT_THAT(worker.done, IsEmpty());
+    FrameHeader refused = WorkerDriver::Header(FrameType::kRefuse);
+    refused.refusal = refusal;
+    worker.GiveNote(0, MakeTextNote(refused, ""));
+    ASSERT_EQ(worker.done.size(), 1u);
+    EXPECT_TRUE(absl::IsFailedPrecondition(worker.done[0].status)) << worker.done[0].status;
+    EXPECT_THAT(worker.done[0].status.message(), HasSubstr("no job has id 7 here; connect again"));
+  }
+}
+
+// The scheduler has lost its state, and all ranks are in the same epoch.
+TEST(WorkerSettling, F12AGroupThatGetsNoMoreMapsGoesOnWithTheServersThatItHas) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError("no job has id 7 here; connect again")});
+  worker.Pass(2 * kReachPatienceNs);
+  EXPECT_THAT(worker.NotesOf(FrameType::kCommit), IsEmpty()) << "nothing is waited for";
+  worker.Submit(1, kChunkElements);
+  worker.AnswerAll(2);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_TRUE(worker.done[0].status.ok()) << worker.done[0].status;
+}
+
+TEST(WorkerSettling, AMapThatIsHereAlreadyIsGoneOverToAlthoughNoMoreWillCome) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Submit(1, kChunkElements);
+  worker.Sent(worker.sends.at(0));
+  Move(&worker, 1, 4);
+  worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError("no job has id 7 here; connect again")});
+  FrameHeader refused = WorkerDriver::Header(FrameType::kRefuse);
+  refused.refusal = Refusal::kStaleEpoch;
+  worker.GiveNote(0, MakeTextNote(refused, ""));
+  EXPECT_THAT(worker.done, IsEmpty()) << "it is about the epoch before";
+  worker.Clear();
+  worker.Welcome(0, 2, 0, 1, 4);
+  worker.AnswerAll(2);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_TRUE(worker.done[0].status.ok()) << worker.done[0].status;
+}
+
 TEST(WorkerSettling, ALandingOfAnEpochThatIsOverIsDroppedAndItsMemoryWaitedFor) {
   WorkerDriver worker;
   worker.OpenAll(2, 1, 2);

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "core/no_leader.h"
 #include "tests/unit/worker/membership/membership_driver.h"
 
 namespace shoal {
@@ -250,6 +253,72 @@ TEST(Leaving, EndsWithinTwoSecondsIfNobodyHearsIt) {
   ASSERT_EQ(driver.Notices().size(), 1u);
   EXPECT_THAT(driver.Notices()[0], HasSubstr("it will notice when the lease has run out"));
   EXPECT_EQ(driver.open_calls(), 0u);
+}
+
+// With two of three schedulers cut off from the leader, the one that hears it may be the third. A rank whose word was
+// lost would be declared lost itself, and its job would end.
+TEST(Leaving, F16OneThatASchedulerRefusedThatDoesNotLeadTellsTheNextOneAtOnce) {
+  for (const char* const refusal : {kLeaderIsSilent, kNobodyLeads, kLeadsNoLonger, kAnotherLeads}) {
+    MembershipDriver driver;
+    driver.JoinJob();
+    driver.Do(LeaveCommand{.reason = "it closed", .failed = true});
+    const uint64_t since_ns = driver.now_ns();
+    for (int i = 0; i < 3; ++i) {
+      const std::optional<Call> refused = driver.Find<LeaveJobCall>();
+      ASSERT_TRUE(refused.has_value()) << refusal;
+      driver.Answer(*refused, absl::UnavailableError(refusal));
+    }
+    const std::optional<Call> heard = driver.Find<LeaveJobCall>();
+    ASSERT_TRUE(heard.has_value()) << refusal;
+    EXPECT_TRUE(std::get<LeaveJobCall>(heard->what).failed);
+    driver.Answer(*heard, CallDone{});
+    EXPECT_EQ(driver.now_ns(), since_ns);
+    EXPECT_TRUE(driver.Only<Left>().status.ok());
+    EXPECT_THAT(driver.All<UseNewConnectionsAction>(), IsEmpty()) << "those that there are take turns: " << refusal;
+  }
+}
+
+// While another scheduler is about to lead, each refuses it.
+TEST(Leaving, F16AsksAgainForTwoSecondsWhileNobodyLeads) {
+  for (const bool leads_in_time : {true, false}) {
+    MembershipDriver driver;
+    driver.JoinJob();
+    driver.Do(LeaveCommand{.reason = "it closed"});
+    const uint64_t since_ns = driver.now_ns();
+    uint32_t refusals = 0;
+    while (driver.All<Left>().empty() && !(leads_in_time && driver.now_ns() - since_ns >= kNsPerS)) {
+      if (const std::optional<Call> refused = driver.Find<LeaveJobCall>(); refused.has_value()) {
+        driver.Answer(*refused, absl::UnavailableError(kNobodyLeads));
+        ++refusals;
+      } else {
+        driver.Advance(10 * kNsPerMs);
+      }
+    }
+    if (leads_in_time) driver.AnswerNext<LeaveJobCall>(CallDone{});
+    EXPECT_EQ(driver.Only<Left>().status.ok(), leads_in_time);
+    EXPECT_LE(driver.now_ns() - since_ns, 2 * kNsPerS);
+    EXPECT_LE(refusals, 4u * 8) << "all ranks of a job may leave at that time";
+    EXPECT_EQ(driver.open_calls(), 0u);
+  }
+}
+
+TEST(Leaving, ASchedulerThatIsSilentAfterAnotherOneRefusedLeavesTimeForNewConnections) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.Do(LeaveCommand{.reason = "it closed"});
+  const uint64_t since_ns = driver.now_ns();
+  driver.Advance(kNsPerS / 2);
+  driver.AnswerNext<LeaveJobCall>(absl::UnavailableError(kLeaderIsSilent));
+  const std::optional<Call> silent = driver.Find<LeaveJobCall>();
+  ASSERT_TRUE(silent.has_value());
+  EXPECT_EQ(silent->deadline_ns, since_ns + 3 * kNsPerS / 2);
+  driver.AdvanceTo(silent->deadline_ns);
+  EXPECT_EQ(driver.All<UseNewConnectionsAction>().size(), 1u);
+  const std::optional<Call> last = driver.Find<LeaveJobCall>();
+  ASSERT_TRUE(last.has_value());
+  EXPECT_EQ(last->deadline_ns, since_ns + 2 * kNsPerS);
+  driver.Answer(*last, CallDone{});
+  EXPECT_TRUE(driver.Only<Left>().status.ok());
 }
 
 TEST(Leaving, ARefusalIsNotRepeated) {

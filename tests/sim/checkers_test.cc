@@ -1,0 +1,73 @@
+// What the checkers ask of a group's plan.
+#include "sim/checkers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/frame.h"
+
+namespace shoal::sim {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr LinkFacts kLink = {.bytes_per_s = 125'000'000, .round_trip_ns = 100'000, .message_ns = 2'000};
+
+// Of one rank, planned for three servers in epoch 3: 33 chunks of 8 KiB are what a port holds.
+GroupInfo Planned(Epoch epoch, uint32_t servers) {
+  std::vector<Shard> shards;
+  for (uint32_t i = 1; i <= servers; ++i) {
+    shards.push_back({.server = ServerId(i),
+                      .incarnation = Incarnation(i),
+                      .server_name = "server",
+                      .address = "10.0.0.1:" + std::to_string(i)});
+  }
+  GroupToken token;
+  token.group = GroupId(7);
+  token.epoch = Epoch(3);
+  token.group_size = 1;
+  token.max_chunk_bytes = 8192;
+  token.credit_chunks = 11;
+  const auto bytes = EncodeToken(token);
+  GroupInfo group;
+  group.id = token.group;
+  group.max_chunk_bytes = token.max_chunk_bytes;
+  group.credit_chunks = token.credit_chunks;
+  group.link = kLink;
+  group.token.assign(bytes.begin(), bytes.end());
+  group.map = std::make_shared<const ShardMap>(*ShardMap::Make(epoch, std::move(shards)));
+  return group;
+}
+
+class PlanCheckTest : public testing::Test {
+ protected:
+  void Check(const GroupInfo& group) { checkers_.CheckPlan(group, /*asked_chunk_bytes=*/8192, kLink); }
+
+  World world_{1};
+  Checkers checkers_{&world_, [](uint32_t) { return uint64_t{0}; }, /*healing_ns=*/kNsPerS};
+};
+
+TEST_F(PlanCheckTest, WhatIsUnderWayFitsThePortsOfTheServersThatItWasPlannedFor) {
+  Check(Planned(Epoch(3), 3));
+  EXPECT_THAT(checkers_.failures(), IsEmpty());
+  Check(Planned(Epoch(3), 4));
+  EXPECT_THAT(checkers_.failures(), ElementsAre(HasSubstr("does not fit a port")));
+}
+
+// The first answer was lost (seed 93697), or another rank's was.
+TEST_F(PlanCheckTest, AMapThatCameLaterDoesNotCount) {
+  Check(Planned(Epoch(4), 4));
+  EXPECT_THAT(checkers_.failures(), IsEmpty());
+  Check(Planned(Epoch(3), 4));
+  EXPECT_THAT(checkers_.failures(), ElementsAre(HasSubstr("does not fit a port"))) << "no rank was heard before";
+}
+
+}  // namespace
+}  // namespace shoal::sim
