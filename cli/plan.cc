@@ -158,7 +158,7 @@ std::string PlanText(const PlanOptions& options, const ServerPlan& plan) {
                   "This is a model: all links carry their rate at once, and processors keep up",
                   plan.within_node_ns > 0 || options.ranks == 1
                       ? ""
-                      : ". The reduction among\nthe ranks of a node takes no time (--node-link says otherwise)",
+                      : ". The reduction among\nthe ranks of a node takes no time (`--node-link` adds it)",
                   ". `shoal-perf` measures.\n");
   return text;
 }

@@ -162,19 +162,19 @@ bool BeginsWith(std::span<const std::byte> ip, std::span<const std::byte> networ
   return true;
 }
 
-absl::StatusOr<AdvertisedAddress> AddressInNetwork(const std::string& text) {
+absl::StatusOr<std::string> AddressInNetwork(const std::string& text) {
   const size_t slash = text.find('/');
   const absl::StatusOr<SocketAddress> network = MakeSocketAddress(text.substr(0, slash), 0);
   uint32_t bits = 0;
   if (!network.ok() || !absl::SimpleAtoi(text.substr(slash + 1), &bits) || bits > 8 * IpBytes(network->get()).size()) {
     return NotAdvertisable(text, "is no network");
   }
-  std::vector<AdvertisedAddress> found;
+  std::vector<std::string> found;
   const Interfaces interfaces;
   for (const Interface& entry : interfaces.list()) {
     if (entry.address->sa_family != network->get()->sa_family || IsLinkLocal(entry.address)) continue;
     if (!BeginsWith(IpBytes(entry.address), IpBytes(network->get()), bits)) continue;
-    found.push_back({.ip = NumericAddress(entry.address), .device = WithoutLabel(entry.device)});
+    found.push_back(NumericAddress(entry.address));
   }
   if (found.empty()) return NotAdvertisable(text, "is a network in which this node has no address");
   if (found.size() > 1) return NotAdvertisable(text, "is a network in which this node has several addresses");
@@ -222,16 +222,14 @@ absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std:
   return absl::UnavailableError(absl::StrCat("this node has no route to ", peer));
 }
 
-absl::StatusOr<AdvertisedAddress> FindAdvertisedAddress(const std::string& text) {
+absl::StatusOr<std::string> FindAdvertisedAddress(const std::string& text) {
   if (text.find('/') != std::string::npos) return AddressInNetwork(text);
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(text, 0);
   if (address.ok()) {
     if (absl::Status status = CheckOwnAddress(text, *address); !status.ok()) return status;
-    return AdvertisedAddress{.ip = text, .device = ""};
+    return text;
   }
-  if (std::string of_device = AddressOfDevice(text); !of_device.empty()) {
-    return AdvertisedAddress{.ip = std::move(of_device), .device = text};
-  }
+  if (std::string of_device = AddressOfDevice(text); !of_device.empty()) return of_device;
   return NotAdvertisable(text, "is neither an IP address nor a device that has one");
 }
 

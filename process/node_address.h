@@ -20,16 +20,12 @@ namespace shoal {
 // peer, or its name cannot be resolved; the text says which.
 absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peers_list);
 
-struct AdvertisedAddress {
-  std::string ip;
-  std::string device;  // which has it; empty: the address itself was given
-};
-
-// Where workers reach a server of this node. `text` is the value of --advertise: an address of this node, which may not
-// be in use yet ("10.0.0.11"); a network in which this node has one address ("10.20.0.0/16"); or a device that has an
-// address ("net1"; IPv4 comes before IPv6). InvalidArgument: it is none of that, stands for all addresses (0.0.0.0), or
-// this node has another number of addresses in that network than one. The text lists the addresses of this node.
-absl::StatusOr<AdvertisedAddress> FindAdvertisedAddress(const std::string& text);
+// The IP address at which workers reach a server of this node. `text` is the value of --advertise: an address of this
+// node, which may not be in use yet ("10.0.0.11"); a network in which this node has one address ("10.20.0.0/16"); or a
+// device that has an address ("net1"; IPv4 comes before IPv6). InvalidArgument: it is none of that, stands for all
+// addresses (0.0.0.0), or this node has another number of addresses in that network than one. The text lists the
+// addresses of this node.
+absl::StatusOr<std::string> FindAdvertisedAddress(const std::string& text);
 
 // "eth0", "lo". Empty: no device of this node has this address (or it is 0.0.0.0 or ::, which every device has).
 std::string DeviceOfAddress(const SocketAddress& address);

@@ -438,12 +438,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   absl::Status status = CheckServerConfig(config);
   if (status.ok()) status = CheckSlotMemoryFits(config.slot_memory_bytes);
   if (!status.ok()) return status;
-  const absl::StatusOr<AdvertisedAddress> address = FindAdvertisedAddress(config.advertise);
+  const absl::StatusOr<std::string> address = FindAdvertisedAddress(config.advertise);
   if (!address.ok()) return address.status();
   ServerConfig resolved = config;
-  resolved.advertise = address->ip;
-  // Otherwise UCX may send by another network of this node. RDMA devices have names of their own.
-  if (config.net_device.empty() && config.transports == "tcp") resolved.net_device = address->device;
+  resolved.advertise = *address;
   absl::StatusOr<std::unique_ptr<WakeUp>> lease_wake_up = WakeUp::Make();
   if (!lease_wake_up.ok()) return lease_wake_up.status();
   absl::StatusOr<std::unique_ptr<WakeUp>> end_wake_up = WakeUp::Make();

@@ -19,9 +19,9 @@ constexpr uint64_t kMaxTimeoutMs = 24ull * 3600 * 1000;
 void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
   table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT", "Scheduler to register with. Required.",
                 &config->scheduler);
-  table->String("advertise", "SHOAL_SERVER_ADVERTISE", "IP",
-                "Address of this node that workers connect to; the server listens there. Or a network in which this "
-                "node has one address (10.20.0.0/16), or a device that has one (eth1): over TCP data then goes by that "
+  table->String("advertise", "SHOAL_SERVER_ADVERTISE", "ADDRESS",
+                "IP address of this node that workers connect to; the server listens there. Or a network in which this "
+                "node has one address (10.20.0.0/16), or a device that has one (eth1). Over TCP, data goes by its "
                 "device. Required.",
                 &config->advertise);
   table->String("name", "SHOAL_SERVER_NAME", "NAME",

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace shoal::scheduler {
+namespace {
+
+// Of one job, before they make room for those of others that are younger.
+constexpr size_t kMostOfAJob = kMaxEventsKept / 4;
+
+}  // namespace
 
 bool EventJournal::Expect() {
   if (++expected_ <= reserved_) return false;
@@ -31,7 +37,9 @@ void EventJournal::Keep(EventRecord event, SchedulerActions* actions) {
 
 void EventJournal::ForgetOne() {
   const auto has_fewer = [](const auto& one, const auto& other) { return one.second < other.second; };
-  const auto most = std::ranges::max_element(kept_of_job_, has_fewer);
+  auto most = std::ranges::max_element(kept_of_job_, has_fewer);
+  // Where no job has many, age alone counts: jobs that have ended must not take the room of newer ones.
+  if (most->second <= kMostOfAJob) most = kept_of_job_.find(events_.front().ids.job);
   events_.erase(std::ranges::find_if(events_, [&](const EventRecord& event) { return event.ids.job == most->first; }));
   if (--most->second == 0) kept_of_job_.erase(most);
 }

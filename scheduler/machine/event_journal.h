@@ -20,8 +20,9 @@ inline constexpr uint64_t kEventNumbersReserved = 1024;
 // More than any scheduler gave out that did not save how many.
 inline constexpr uint64_t kEventNumbersOfOlderReleases = uint64_t{1} << 20;
 
-// Where there is no room for all, jobs share it: the oldest event of the job that has the most goes first, so that one
-// whose groups never rest does not wash the others' events away. Events of no job count as one job's.
+// Where there is no room for all, the oldest goes first; but while a job has more than a quarter of the room, the
+// oldest of the one that has the most, so that a job whose groups never rest does not wash the others' events away.
+// Events of no job count as one job's.
 //
 // Numbers grow by one from event to event of a scheduler, and are higher than those of all that led before it: which
 // numbers they may have given out is part of the saved state.

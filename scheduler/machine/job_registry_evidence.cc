@@ -143,7 +143,9 @@ bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank, uint64_t ended_
     const std::optional<uint64_t> other_closed_ns = worker.signs.stream_closed_ns();
     // One whose stream ended because a follower died opens another one within this time.
     const bool is_gone = other_closed_ns.has_value() && now.monotonic_ns >= *other_closed_ns + kProcessEndedPatienceNs;
-    return worker.state.phase == MemberPhase::kLive && !is_gone;
+    const bool is_heard =
+        now.monotonic_ns < worker.lease_expires_ns;  // those that fell silent together expire together
+    return worker.state.phase == MemberPhase::kLive && !is_gone && is_heard;
   };
   return std::ranges::none_of(job.groups.all(), [&](const auto& entry) {
     const GroupState& group = entry.second.state();

@@ -34,8 +34,10 @@ std::vector<GivenUpRequest> GivenUpOf(const Message& message) {
     requests.push_back({.number = request.number(), .reason = request.reason()});
   }
   if constexpr (requires { message.given_up_request_numbers(); }) {
-    for (const uint64_t number : message.given_up_request_numbers())
+    if (!requests.empty()) return requests;  // those are the same ones
+    for (const uint64_t number : message.given_up_request_numbers()) {
       requests.push_back({.number = number, .reason = {}});
+    }
   }
   return requests;
 }

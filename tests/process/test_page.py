@@ -248,6 +248,6 @@ def test_a_large_cluster_is_there_within_a_second_and_costs_little(cluster: Clus
     alone = share_of_a_core()
     print(f"painted after {painted_ms:.0f} and {again_ms:.0f} ms")
     print(f"{looked_at:.3f} of a core, {alone:.3f} if nobody looks")
-    assert again_ms < 1000, "the second time, with everything there from the start"
+    assert max(painted_ms, again_ms) < 1000, "the first time, and with everything there from the start"
     assert looked_at - alone < 0.1
     assert complaints(browser) == []

@@ -88,7 +88,7 @@ void ChunkFlow::AskAboutCommit(WorkerActions* actions) {
 void ChunkFlow::AskWhoHasGoneOn(WorkerActions* actions) const {
   const Note note = MakeNote(Header(FrameType::kCommit));
   for (const ShardLink& link : links_) {
-    if (!link.in_use() || !connections_.IsUp(link.connection())) continue;
+    if (!link.welcomed() || !connections_.IsUp(link.connection())) continue;
     actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), note});
   }
 }

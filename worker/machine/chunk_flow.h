@@ -72,8 +72,9 @@ class ChunkFlow {
   bool TakeReport(uint32_t shard, bool reachable) { return links_[shard].TakeReport(reachable); }
   // Asks each server, once, to say when all ranks have their results.
   void AskAboutCommit(WorkerActions* actions);
-  // Tells each server that was greeted the watermark, known there or not: one that is in a newer epoch, or does not
-  // have the group any more, refuses it. Not after AskAboutCommit, which it would take back.
+  // Tells each server that has welcomed this rank the watermark, known there or not: one that is in a newer epoch, or
+  // does not have the group any more, refuses it. (It refuses a hello of an older epoch by itself.) Not after
+  // AskAboutCommit, which it would take back.
   void AskWhoHasGoneOn(WorkerActions* actions) const;
 
   // ---- ops ----

@@ -45,6 +45,7 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
     if (failure.group == command.info->id) cell.group->FailAsOthers(failure.reason, now, actions);
   }
   std::erase_if(early_failures_, [&](const GiveGroupUpCommand& each) { return each.group == command.info->id; });
+  for (const RankLostCommand& lost : lost_ranks_) LoseRank(lost, cell.group.get(), now, actions);
   DropClosed(command.group);
   TryConnections(now, actions);
 }
@@ -137,14 +138,16 @@ void WorkerMachine::OnEvent(const CloseGroupCommand& command, Now now, WorkerAct
 }
 
 void WorkerMachine::OnEvent(const RankLostCommand& command, Now now, WorkerActions* actions) {
-  const absl::Status lost = RankLostError(command.job_rank, command.node, command.reason);
-  for (const uint16_t handle : open_groups_) {
-    // The others may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
-    const std::vector<JobRank>& ranks = groups_[handle].group->info().job_ranks;
-    if (std::find(ranks.begin(), ranks.end(), command.job_rank) == ranks.end()) continue;
-    groups_[handle].group->FailAsOthers(lost, now, actions);
-  }
+  for (const uint16_t handle : open_groups_) LoseRank(command, groups_[handle].group.get(), now, actions);
+  lost_ranks_.push_back(command);
   DropClosed();
+}
+
+void WorkerMachine::LoseRank(const RankLostCommand& lost, AnyGroup* group, Now now, WorkerActions* actions) {
+  // Other groups may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
+  const std::vector<JobRank>& ranks = group->info().job_ranks;
+  if (std::find(ranks.begin(), ranks.end(), lost.job_rank) == ranks.end()) return;
+  group->FailAsOthers(RankLostError(lost.job_rank, lost.node, lost.reason), now, actions);
 }
 
 void WorkerMachine::OnEvent(const MeasureLinkCommand& command, Now now, WorkerActions* actions) {

@@ -112,6 +112,8 @@ class WorkerMachine {
   WorkerGroup* FindGroupOnServers(GroupId id, GroupHandle* handle);
   // The newest map that the scheduler told before the group was open.
   void TakeEarlyMove(GroupId id, WorkerGroup* group, Now now, WorkerActions* actions);
+  // The group fails if the rank is one of its own.
+  static void LoseRank(const RankLostCommand& lost, AnyGroup* group, Now now, WorkerActions* actions);
   template <typename Visit>
   void ForEachOnServers(Visit visit) const {
     for (const uint16_t handle : open_groups_) {
@@ -132,6 +134,8 @@ class WorkerMachine {
   // Of groups that are not open yet, the newest.
   std::deque<MoveGroupCommand> early_moves_;
   std::deque<GiveGroupUpCommand> early_failures_;
+  // Each once. A group that was made just before may be opened here after the loss was told.
+  std::vector<RankLostCommand> lost_ranks_;
   absl::Status no_more_maps_;  // OK: the scheduler may move groups
   bool shutting_down_ = false;
   bool goodbyes_given_up_ = false;

@@ -34,6 +34,8 @@ void Leaving::Tell(Now now, MembershipActions* actions) {
 
 std::optional<absl::Status> Leaving::OnAnswer(const absl::Status& status, Now now, MembershipActions* actions) {
   call_ = CallId();
+  // Who hears it for the second time knows no such rank any more.
+  if (absl::IsNotFound(status) && (repeated_ || refusals_ > 0)) return absl::OkStatus();
   if (IsRefusedByFollower(status)) {
     // The next call is the next scheduler's: the worker makes no other ones any more.
     const uint64_t pause_ns = ++refusals_ % kAskedAtOnce == 0 ? kPauseNs : 0;

@@ -1,6 +1,5 @@
-// How a worker leaves its job: it says so, a second time if the first call breaks, and to the next scheduler if one
-// refuses that does not lead (docs/failover.md, F16). If nobody hears it in two seconds, the lease ends the membership.
-// Pure.
+// How a worker leaves its job: it says so, once more if a call breaks, and for two seconds to the next scheduler if one
+// refuses that does not lead (docs/failover.md, F16). If nobody hears it, the lease ends the membership. Pure.
 #ifndef SHOAL_WORKER_MEMBERSHIP_LEAVING_H_
 #define SHOAL_WORKER_MEMBERSHIP_LEAVING_H_
 
@@ -35,7 +34,7 @@ class Leaving {
   LeaveJobCall what_;
   CallId call_;
   uint64_t deadline_ns_ = 0;
-  uint64_t retry_ns_ = kNoDeadline;  // all schedulers have refused it
+  uint64_t retry_ns_ = kNoDeadline;  // of what was refused
   bool repeated_ = false;            // a call broke
   uint32_t refusals_ = 0;            // by schedulers that could not pass a call on
   WaitReport wait_;

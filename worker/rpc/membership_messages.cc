@@ -110,6 +110,7 @@ v1::CloseGroupsRequest ToMessage(const CloseGroupsCall& call) {
   auto message = From<v1::CloseGroupsRequest>(call.member);
   for (const GroupId group : call.groups) message.add_group_ids(group.value());
   AddGivenUp(call.given_up_requests, &message);
+  for (const GivenUpRequest& request : call.given_up_requests) message.add_given_up_request_numbers(request.number);
   AddFailures(call.failures, &message);
   AddCommitted(call.committed_groups, &message);
   return message;

@@ -71,6 +71,28 @@ TEST(EventJournalTest, AJobThatNeverRestsLeavesTheOthersTheirEvents) {
   EXPECT_EQ(kept()[JobId(7)].size(), 3u);
 }
 
+TEST(EventJournalTest, OfManyJobsTheNewestEventsAreKept) {
+  EventJournal journal(0);
+  SchedulerActions actions;
+  for (uint64_t job = 1; job <= 2000; ++job) {
+    for (int i = 0; i < 5; ++i) {
+      journal.Expect();
+      journal.Append({.kind = EventKind::kJobStarted, .ids = {.job = JobId(job)}}, &actions);
+    }
+  }
+  journal.Expect();
+  journal.Append({.kind = EventKind::kServerLost}, &actions);
+  actions.clear();
+  journal.Open({}, &actions);
+  std::vector<EventRecord> kept;
+  for (const SchedulerAction& action : actions) {
+    if (const auto* sent = std::get_if<SendEvent>(&action); sent != nullptr) kept.push_back(sent->event);
+  }
+  ASSERT_EQ(kept.size(), kMaxEventsKept);
+  EXPECT_EQ(kept.back().kind, EventKind::kServerLost);
+  EXPECT_EQ(kept.front().sequence, kept.back().sequence - kMaxEventsKept + 1);
+}
+
 TEST(EventNumbersTest, AStateOfAReleaseThatDidNotCountThemIsFollowedByHighNumbers) {
   MachineHarness before;
   before.Ask<ServerRegistered>(Server("a", 1, 1));

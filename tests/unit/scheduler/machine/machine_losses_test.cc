@@ -377,6 +377,21 @@ TEST_F(HalfAJobTest, WhoWasOnlySilentLeavesItsPlaceToAProcessOfTheNextRunThatWai
   EXPECT_TRUE(harness_.StatusOf(first).ok()) << harness_.StatusOf(first);
 }
 
+TEST_F(HalfAJobTest, ThoseWhoFellSilentTogetherLeaveTheirPlacesToThoseWhoWait) {
+  harness_.Advance(kTakeOverMs);
+  EXPECT_EQ(JoinAgain(0), job_);
+  for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 100 + rank, {1, 2}));
+  std::vector<RequestHandle> next;
+  for (const uint32_t rank : {1, 2}) next.push_back(harness_.Send(Join("half", kRanks, rank, 200 + rank)));
+  for (int beat = 0; beat < 3; ++beat) {
+    harness_.Advance(kTtlMs / 3);
+    harness_.Ask<ServerRenewed>(HeartbeatServer{ServerId(1), Incarnation(11), {}});
+    harness_.Ask<WorkerRenewed>(Beat(job_, 0, 200));
+  }
+  for (const RequestHandle handle : next) EXPECT_EQ(harness_.Get<JobJoined>(handle).job, job_);
+  EXPECT_FALSE(HasEvent(EventKind::kRankLost) || HasEvent(EventKind::kJobFailed));
+}
+
 TEST_F(HalfAJobTest, WhoWasOnlySilentIsLostToThoseWhoShareAGroupWithIt) {
   harness_.Advance(kTakeOverMs);
   EXPECT_EQ(JoinAgain(0), job_);

@@ -78,6 +78,12 @@ TEST(MachineServersTest, RequestsThatAMemberOfTheVersionBeforeGaveUpAreRead) {
   ASSERT_EQ(request.given_up_requests.size(), 1u);
   EXPECT_EQ(request.given_up_requests[0].number, 7u);
   EXPECT_EQ(request.given_up_requests[0].reason, "");
+  v1::CloseGroupsRequest of_today = older;
+  v1::GivenUpRequest* const given_up = of_today.add_given_up_requests();
+  given_up->set_number(7);
+  given_up->set_reason("it ends");
+  ASSERT_EQ(FromMessage(of_today).given_up_requests.size(), 1u) << "it says the same twice";
+  EXPECT_EQ(FromMessage(of_today).given_up_requests[0].reason, "it ends");
 }
 
 TEST(MachineServersTest, BadRegistrationsAreRefusedByValue) {

@@ -149,6 +149,17 @@ TEST(WorkerFailure, TheSchedulersWordFailsTheGroupsOfThatRankOnly) {
             absl::AbortedError(absl::StrCat("rank 2 of the job on node-2 was lost: no heartbeat for 10 s", kLacked)));
 }
 
+// The answer that opens it and the news of the loss come by two ways.
+TEST(WorkerFailure, AGroupThatIsOpenedAfterTheLossOfOneOfItsRanksFailsAtOnce) {
+  WorkerDriver worker;
+  worker.Command(RankLostCommand{JobRank(2), "node-2", "no heartbeat for 10 s"});
+  worker.Open(WorkerDriver::Info(0, 2, 1, 2), 1);
+  EXPECT_THAT(worker.opened, IsEmpty()) << "the rank is in another group";
+  worker.Open(WorkerDriver::Info(0, 3, 1), 0);
+  ASSERT_EQ(worker.opened.size(), 1u);
+  EXPECT_EQ(worker.opened[0].status, absl::AbortedError("rank 2 of the job on node-2 was lost: no heartbeat for 10 s"));
+}
+
 TEST(WorkerFailure, ADisagreementIsReportedInTheServersWords) {
   WorkerDriver worker;
   worker.OpenAll(2, 1, 4);

@@ -297,9 +297,24 @@ TEST(Leaving, F16AsksAgainForTwoSecondsWhileNobodyLeads) {
     if (leads_in_time) driver.AnswerNext<LeaveJobCall>(CallDone{});
     EXPECT_EQ(driver.Only<Left>().status.ok(), leads_in_time);
     EXPECT_LE(driver.now_ns() - since_ns, 2 * kNsPerS);
+    if (!leads_in_time) {
+      EXPECT_GE(driver.now_ns() - since_ns, 3 * kNsPerS / 2);
+    }
     EXPECT_LE(refusals, 4u * 8) << "all ranks of a job may leave at that time";
     EXPECT_EQ(driver.open_calls(), 0u);
   }
+}
+
+// The leader saved it and was deposed before it answered.
+TEST(Leaving, WhatASchedulerKnewAlreadyWasHeard) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.Do(LeaveCommand{.reason = "it closed"});
+  driver.AnswerNext<LeaveJobCall>(absl::UnavailableError(kAnotherLeads));
+  driver.Advance(kNsPerS);
+  driver.AnswerNext<LeaveJobCall>(absl::NotFoundError("rank 0 has left"));
+  EXPECT_TRUE(driver.Only<Left>().status.ok());
+  EXPECT_THAT(driver.Notices(), IsEmpty());
 }
 
 TEST(Leaving, ASchedulerThatIsSilentAfterAnotherOneRefusedLeavesTimeForNewConnections) {
