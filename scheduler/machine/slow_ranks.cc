@@ -119,6 +119,12 @@ void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const Gr
     if (!share.has_value() || !median_away.has_value()) return std::nullopt;
     return *share - *median_away;
   };
+  const double began_late = Share(window.began_late_ns, window.times.length_ns);
+  // Where ops take longer than the rank is late, waits for one chunk after the other make up nearly all of an op: then
+  // its calls explain by how much it began late, and no more.
+  const auto is_compute = [&](double more) {
+    return more >= waited / 2 || (began_late >= kLeastShare && more >= began_late / 2);
+  };
   JobRank who = group.ranks[window.rank.value()];
   std::optional<double> away = away_more(who);
   if (group.rail.has_value()) {
@@ -127,13 +133,13 @@ void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const Gr
     for (const Rank rank : group.rail->layout.RanksOfNode(window.rank.value())) {
       const JobRank candidate = ranks[rank.value()];
       const std::optional<double> more = away_more(candidate);
-      if (!more.has_value() || *more < waited / 2 || *more <= away.value_or(0)) continue;
+      if (!more.has_value() || !is_compute(*more) || *more <= away.value_or(0)) continue;
       who = candidate;
       away = more;
     }
   }
   Finding finding{waited, SlowCause::kLateCompute, slowest.late.since_ns};
-  if (away.value_or(Share(window.began_late_ns, window.times.length_ns)) < waited / 2) {
+  if (away.has_value() ? !is_compute(*away) : began_late < waited / 2) {
     if (window.alone_by_network) return;
     // Servers see a link differently, as it carries the traffic of a server on the rank's node as well: most decide.
     size_t wide = 0;

@@ -102,6 +102,24 @@ TEST_F(SlowRanksTest, ComputesForLonger) {
   EXPECT_THAT(JudgeAfter(0), IsEmpty()) << "told once";
 }
 
+// It begins 20 ms late in each 260 ms, and what it has to send then takes 40 ms.
+TEST_F(SlowRanksTest, ComputesForALittleLongerThanOthersWhoseOpsTakeLong) {
+  Away({0.76, 0.76, 0.84, 0.76});
+  Windows(2, 0.21, 0.076);
+  const auto changes = JudgeSettled();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
+}
+
+// Results reach it late in each 260 ms, so that it begins the next op late; it does not compute for longer.
+TEST_F(SlowRanksTest, ReadsSlowlyWhereOpsTakeLong) {
+  Away({0.76, 0.76, 0.78, 0.76});
+  Windows(2, 0.21, 0.076);
+  const auto changes = JudgeSettled();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowReader);
+}
+
 TEST_F(SlowRanksTest, ReadsSlowly) {
   Away({0.1, 0.1, 0.1, 0.1});
   Windows(2, 0.3, 0.3);
