@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How soon a slow rank or server is named, and whether anybody is who is not slow. Needs root.
 
-`build/venv/bin/python tests/stragglers/run.py --results`, after a build; twenty-five minutes. Four ranks train: a step is ten
-all-reduces of 1 MiB, before each of which a rank computes for 200 ms (it sleeps). Each rank and each server has a node
-of its own, or all share memory. The lease is that of a scheduler that is told nothing. In each case one of them is slow
-from the beginning, or two are; the first that is named has to be the right one, with the right cause. Then nobody is
-slow for ten minutes, and nobody may be named. Results: tests/stragglers/results. Exit status 1 if anybody was named
-wrongly, or nobody within a minute.
+`build/venv/bin/python tests/stragglers/run.py --results`, after a build; twenty-five minutes. Four ranks train: a step
+is ten all-reduces of 1 MiB, before each of which a rank computes for 200 ms (it sleeps). Each rank and each server has
+a node of its own, or all share memory. The lease is that of a scheduler that is told nothing. In each case one of them
+is slow from the beginning, or two are; the first that is named has to be the right one, with the right cause. Then
+nobody is slow for ten minutes, and nobody may be named. Results: tests/stragglers/results. Exit status 1 if anybody
+was named wrongly, or nobody within a minute.
 """
 
 import argparse
