@@ -49,9 +49,9 @@ MUTATIONS = [
         ),
     ),
     mutation(
-        "oldest-version-is-refused",
+        "version-of-the-same-release-is-refused",
         "two releases that have a version in common work together",
-        ("core/version.h", "return peer_version >= oldest &&", "return peer_version > oldest &&"),
+        ("core/version.h", "return peer_version >= oldest &&", "return peer_version > oldest + 1 &&"),
     ),
     # ---- server ----
     mutation(
