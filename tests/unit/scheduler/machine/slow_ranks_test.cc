@@ -78,6 +78,12 @@ class SlowRanksTest : public ::testing::Test {
     EXPECT_THAT(JudgeAfter(0), IsEmpty()) << "the cause is not settled";
     return JudgeAfter(kSettleNs);
   }
+  // One rank is slow, because of this.
+  void ExpectSettled(SlowCause cause) {
+    const auto changes = JudgeSettled();
+    ASSERT_THAT(changes, SizeIs(1));
+    EXPECT_EQ(changes[0].rank.cause, cause);
+  }
 
   SlowRanks ranks_;
   GroupState group_;
@@ -106,42 +112,32 @@ TEST_F(SlowRanksTest, ComputesForLonger) {
 TEST_F(SlowRanksTest, ComputesForALittleLongerThanOthersWhoseOpsTakeLong) {
   Away({0.76, 0.76, 0.84, 0.76});
   Windows(2, 0.21, 0.076);
-  const auto changes = JudgeSettled();
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
+  ExpectSettled(SlowCause::kLateCompute);
 }
 
 // Results reach it late in each 260 ms, so that it begins the next op late; it does not compute for longer.
 TEST_F(SlowRanksTest, ReadsSlowlyWhereOpsTakeLong) {
   Away({0.76, 0.76, 0.78, 0.76});
   Windows(2, 0.21, 0.076);
-  const auto changes = JudgeSettled();
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowReader);
+  ExpectSettled(SlowCause::kSlowReader);
 }
 
 TEST_F(SlowRanksTest, ReadsSlowly) {
   Away({0.1, 0.1, 0.1, 0.1});
   Windows(2, 0.3, 0.3);
-  const auto changes = JudgeSettled();
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowReader);
+  ExpectSettled(SlowCause::kSlowReader);
 }
 
 TEST_F(SlowRanksTest, WithoutSpacingsNothingTellsTheWayThereFromTheWayBack) {
   Away({0.1, 0.1, 0.1, 0.1});
   Windows(2, 0.6, 0.05);
-  const auto changes = JudgeSettled();
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowReader);
+  ExpectSettled(SlowCause::kSlowReader);
 }
 
 TEST_F(SlowRanksTest, SendsSlowly) {
   Away({0.1, 0.1, 0.1, 0.1});
   Windows(2, 0.6, 0.05, {.spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
-  const auto changes = JudgeSettled();
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowLink);
+  ExpectSettled(SlowCause::kSlowLink);
 }
 
 TEST_F(SlowRanksTest, HowFarApartChunksComeTellsTheLinkFromTheReader) {
@@ -172,16 +168,12 @@ TEST_F(SlowRanksTest, MostServersSayHowFarApartChunksCome) {
     Window(2, 0.5, 0.3, {.server = ServerId(3), .spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
     Pass(kNsPerS);
   }
-  const auto changes = JudgeSettled();
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowLink);
+  ExpectSettled(SlowCause::kSlowLink);
 }
 
 TEST_F(SlowRanksTest, WithoutHeartbeatsALateBeginningIsTakenForCompute) {
   Windows(2, 0.3, 0.3);
-  const auto changes = JudgeSettled();
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
+  ExpectSettled(SlowCause::kLateCompute);
 }
 
 TEST_F(SlowRanksTest, RanksOfOtherGroupsThatAreAwayForLongerDoNotCount) {
@@ -191,9 +183,7 @@ TEST_F(SlowRanksTest, RanksOfOtherGroupsThatAreAwayForLongerDoNotCount) {
   }
   Away({0.1, 0.1, 0.4, 0.1});
   Windows(2, 0.3, 0.3);
-  const auto changes = JudgeSettled();
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
+  ExpectSettled(SlowCause::kLateCompute);
 }
 
 TEST_F(SlowRanksTest, TwoAtOnceEachHaveTheirCause) {

@@ -323,6 +323,8 @@ TEST(WorkerSettling, AServerThatTheOthersHaveLeftIsNoLoss) {
   EXPECT_EQ(worker.sends.size(), 1u) << "the chunk is pushed again";
 }
 
+constexpr char kUnknownJob[] = "no job has id 7 here; connect again";
+
 // Found by the simulator: while its node was cut off the rank was declared lost, and the others moved and ended the
 // group. What it had pushed was taken before, so nobody refused it, and it waited until its deadline.
 TEST(WorkerSettling, F21ARankThatGetsNoMoreMapsAsksWhetherTheOthersHaveGoneOn) {
@@ -333,7 +335,7 @@ TEST(WorkerSettling, F21ARankThatGetsNoMoreMapsAsksWhetherTheOthersHaveGoneOn) {
     worker.Sent(worker.sends.at(0));
     worker.Pass(kNsPerS);
     EXPECT_THAT(worker.NotesOf(FrameType::kCommit), IsEmpty()) << "a newer map may come";
-    worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError("no job has id 7 here; connect again")});
+    worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError(kUnknownJob)});
     EXPECT_EQ(worker.NotesOf(FrameType::kCommit).size(), 1u);
     worker.Clear();
     worker.Pass(kReachPatienceNs);
@@ -344,7 +346,7 @@ TEST(WorkerSettling, F21ARankThatGetsNoMoreMapsAsksWhetherTheOthersHaveGoneOn) {
     worker.GiveNote(0, MakeTextNote(refused, ""));
     ASSERT_EQ(worker.done.size(), 1u);
     EXPECT_TRUE(absl::IsFailedPrecondition(worker.done[0].status)) << worker.done[0].status;
-    EXPECT_THAT(worker.done[0].status.message(), HasSubstr("no job has id 7 here; connect again"));
+    EXPECT_THAT(worker.done[0].status.message(), HasSubstr(kUnknownJob));
   }
 }
 
@@ -352,7 +354,7 @@ TEST(WorkerSettling, F21ARankThatGetsNoMoreMapsAsksWhetherTheOthersHaveGoneOn) {
 TEST(WorkerSettling, F12AGroupThatGetsNoMoreMapsGoesOnWithTheServersThatItHas) {
   WorkerDriver worker;
   worker.OpenAll(2, 1, 2);
-  worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError("no job has id 7 here; connect again")});
+  worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError(kUnknownJob)});
   worker.Pass(2 * kReachPatienceNs);
   EXPECT_THAT(worker.NotesOf(FrameType::kCommit), IsEmpty()) << "nothing is waited for";
   worker.Submit(1, kChunkElements);
@@ -367,7 +369,7 @@ TEST(WorkerSettling, AMapThatIsHereAlreadyIsGoneOverToAlthoughNoMoreWillCome) {
   worker.Submit(1, kChunkElements);
   worker.Sent(worker.sends.at(0));
   Move(&worker, 1, 4);
-  worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError("no job has id 7 here; connect again")});
+  worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError(kUnknownJob)});
   FrameHeader refused = WorkerDriver::Header(FrameType::kRefuse);
   refused.refusal = Refusal::kStaleEpoch;
   worker.GiveNote(0, MakeTextNote(refused, ""));
