@@ -206,20 +206,20 @@ For a node without a network, `make dist` packs programs, libraries, sources of 
 of some 10 MB in `build/dist/`. Unpack it there and run `python3 tests/gpu/run_checks.py` in it, with a python that has
 torch: that compiles the plugin first. The bundle has no RDMA.
 
-The CUDA path of the plugin (`pytorch/src/staged_tensor.cc`, by way of pinned memory for each tensor) compiles on nodes
-without a GPU, and `make test` does not run it. It runs the checks of the library on a simulated driver
-([tests/simulated_cuda](../tests/simulated_cuda/README.md)).
+`make test` runs the library and the plugin on a simulated driver
+([tests/simulated_cuda](../tests/simulated_cuda/README.md)), but for the plugin's other path: where ranks reduce within
+their node, or with `SHOAL_DEVICES=none`, tensors are copied to pinned host memory as a whole, which only a GPU can run.
 
 `python` is the one with torch and the plugin, FILE any text of 100 KB or more, OUT a folder.
 """
 
 GPU_CHECKS_END = """
-The `cuda` tests of the plugin check what a test on a CPU cannot show:
-- The copy to the host waits for the caller's current stream: the tensor is written by a long kernel just before.
-- `wait()` and the future order the caller's stream behind the copy back: the tensor is read at once, without a device
+The `cuda` tests of the plugin check on both paths, with real kernels and torch's own allocator:
+- The op waits for the caller's current stream: the tensor is written by a long kernel just before.
+- `wait()` and the future order the caller's stream behind the result: the tensor is read at once, without a device
   synchronisation.
 - Work on a side stream (`torch.cuda.stream`), with the default stream busy.
-- A tensor that is dropped right after the call keeps its memory until both copies are done (allocator reuse).
+- A tensor that is dropped right after the call keeps its memory until the op is done (allocator reuse).
 - CPU and CUDA all-reduces mixed in one group keep their order.
 - DistributedDataParallel on CUDA gives the weights that it gives on the CPU with the same inputs.
 

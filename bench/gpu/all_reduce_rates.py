@@ -31,6 +31,7 @@ OPS = {4 << 10: 200, 1 << 20: 50, 16 << 20: 20, 256 << 20: 5}
 
 def rank_of_contender(rank: int, backend: str, device: str, port: int, sizes: list[int], results) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "SHOAL_QUIET": "1"}
+    os.environ["SHOAL_NODE_REDUCE"] = "off"  # as ranks of two nodes, from the device and by way of servers
     os.environ["NCCL_HOSTID"] = f"rank-{rank}"
     if backend == "shoal":
         import shoal  # noqa: F401  (registers the backend)

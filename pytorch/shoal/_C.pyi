@@ -38,6 +38,8 @@ class Session:
         colocate_without_servers: bool,
         quiet: bool,
         node_reduce: int,
+        cuda: bool,
+        device_memory_bytes: int,
         on_closed: Callable[[], None],
     ) -> None: ...
     def create_group(

@@ -99,6 +99,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
             cuda_inner=cuda_inner,
             cpu_inner_below=limits.cpu,
             cuda_inner_below=limits.cuda,
+            blocking_wait=joined is not None and joined.settings.blocking_wait,
             split=functools.partial(_split, ranks, options.group_rank),
         )
     except BaseException:

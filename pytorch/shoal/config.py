@@ -90,6 +90,15 @@ def parse_without_servers(text: str) -> str:
     return text
 
 
+DEVICES = ("auto", "none", "cuda")
+
+
+def parse_devices(text: str) -> str:
+    if text not in DEVICES:
+        raise ValueError(f"one of {', '.join(DEVICES)}")
+    return text
+
+
 NODE_REDUCES = ("auto", "off", "host")  # in the order of shoal_node_reduce in worker.h
 
 
@@ -150,14 +159,22 @@ SETTINGS = (
     Setting("node_reduce", "SHOAL_NODE_REDUCE", parse_node_reduce, "auto",
             "whether ranks on one node reduce among themselves: auto: as the scheduler finds best; host: wherever they"
             " can, through the node's memory; off: never; equal on all ranks"),
+    Setting("devices", "SHOAL_DEVICES", parse_devices, "auto",
+            "whether tensors on CUDA devices are reduced from there, without the host waiting: auto: where torch finds"
+            " a device; cuda: yes; none: they are copied to host memory as a whole first"),
+    Setting("device_memory", "SHOAL_DEVICE_MEMORY", parse_bytes, 0,
+            "host memory for what is on its way from and to devices; 0: the library's default, 256M"),
+    Setting("blocking_wait", "SHOAL_BLOCKING_WAIT", parse_switch, False,
+            "1: wait() of an all-reduce of CUDA tensors blocks the host until it has ended and raises its error;"
+            " otherwise the stream waits, and the next all-reduce raises it"),
     Setting("quiet", "SHOAL_QUIET", parse_switch, False,
             "1: write no lines about long waits to standard error"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
             "seconds for joining and for making a group; unset: 300, or the process group's timeout if that is less"),
 )  # fmt: skip
 
-# Read by other parts: the path of the library at run and build time, the folder of the programs in tests.
-OTHER_VARIABLES = ("SHOAL_LIBRARY", "SHOAL_LIBRARY_FILE", "SHOAL_BIN")
+# Read elsewhere: the path of the library at run and build time, CUDA's driver, the folder of the programs in tests.
+OTHER_VARIABLES = ("SHOAL_LIBRARY", "SHOAL_LIBRARY_FILE", "SHOAL_CUDA_LIBRARY", "SHOAL_BIN")
 # The programs have variables of their own.
 PROGRAM_PREFIXES = ("SHOAL_SCHEDULER_", "SHOAL_SERVER_", "SHOAL_PERF_", "SHOAL_CTL_")
 
@@ -179,6 +196,9 @@ class Config:
     colocate: str
     without_servers: str
     node_reduce: str
+    devices: str
+    device_memory: int
+    blocking_wait: bool
     quiet: bool
     timeout: float | None
 

@@ -12,6 +12,7 @@ import pathlib
 import socket
 import threading
 
+import torch
 import torch.distributed as dist
 
 from shoal import _C, config, placement
@@ -128,8 +129,12 @@ class Membership:
             colocation=config.COLOCATIONS.index(self._colocate()),
             colocate_without_servers=self.settings.without_servers == "colocate", quiet=self.settings.quiet,
             node_reduce=config.NODE_REDUCES.index(self.settings.node_reduce),
+            cuda=self._has_devices(), device_memory_bytes=self.settings.device_memory,
             on_closed=self.stop_services,
         )  # fmt: skip
+
+    def _has_devices(self) -> bool:
+        return self.settings.devices == "cuda" or (self.settings.devices == "auto" and torch.cuda.is_available())
 
     def _colocate(self) -> str:
         """Off where the job runs its own scheduler, because each node has a server already."""

@@ -1,5 +1,6 @@
 #include "pytorch/src/all_reduce_work.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -34,13 +35,16 @@ c10d::WorkResult WorkResultOf(shoal_code code) {
 }  // namespace
 
 AllReduceWork::AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
-                             std::chrono::milliseconds timeout, std::shared_ptr<Group> group, uint64_t completion_key,
+                             std::chrono::milliseconds timeout, std::shared_ptr<Group> group,
+                             std::optional<c10::Stream> return_stream, bool blocking_wait, uint64_t completion_key,
                              OnEnd on_end)
     : Work(rank, type, "shoal:all_reduce", tensors),
       sequence_number_(sequence_number),
       tensors_(std::move(tensors)),
       timeout_(timeout),
       group_(std::move(group)),
+      return_stream_(return_stream),
+      blocking_wait_(blocking_wait),
       completion_key_(completion_key),
       on_end_(std::move(on_end)) {
   if (!tensors_.front().device().is_cpu()) tensors_future_ = MakeTensorsFuture(tensors_);
@@ -75,8 +79,11 @@ void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const O
   try {
     for (const at::Tensor& tensor : work->tensors_) {
       if (tensor.numel() == 0) continue;
-      work->parts_.push_back(
-          {.staged = StagedTensor::Stage(tensor), .count = static_cast<uint64_t>(tensor.numel()), .started = nullptr});
+      work->parts_.push_back({.staged = work->return_stream_
+                                            ? StagedTensor::StageOnDevice(tensor, *work->return_stream_)
+                                            : StagedTensor::Stage(tensor),
+                              .count = static_cast<uint64_t>(tensor.numel()),
+                              .started = nullptr});
     }
   } catch (const std::exception& error) {
     // The other ranks have made this call. If this one went on, its next tensor would be summed with theirs of now.
@@ -90,18 +97,69 @@ void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const O
     work->CompleteNow();
     return;
   }
-  for (size_t index = 0; index < work->parts_.size(); ++index) {
-    const Part& part = work->parts_[index];
-    Operation operation = model;
-    operation.data = part.staged.host_data();
-    operation.count = part.count;
-    if (work->Started(index, operation)) continue;
-    if (part.staged.on_device()) {
-      operation.wait_until_ready = [work, index] { work->parts_[index].staged.WaitUntilStaged(); };
-    }
-    operation.done = [work, index](const shoal_error& result, uint64_t ns) { work->EndPart(index, result, ns); };
-    work->group_->Submit(std::move(operation));
+  if (work->return_stream_) {
+    work->EnqueueOnDevice(model);
+  } else {
+    work->Submit(work, model);
   }
+}
+
+void AllReduceWork::Submit(const c10::intrusive_ptr<AllReduceWork>& self, const Operation& model) {
+  for (size_t index = 0; index < parts_.size(); ++index) {
+    const Part& part = parts_[index];
+    Operation operation = model;
+    operation.data = part.staged.data();
+    operation.count = part.count;
+    if (Started(index, operation)) continue;
+    if (part.staged.on_device()) {
+      operation.wait_until_ready = [self, index] { self->parts_[index].staged.WaitUntilStaged(); };
+    }
+    operation.done = [self, index](const shoal_error& result, uint64_t ns) { self->EndPart(index, result, ns); };
+    group_->Submit(std::move(operation));
+  }
+}
+
+void AllReduceWork::EnqueueOnDevice(const Operation& model) {
+  const c10::Device device = return_stream_->device();
+  Operation operation = model;
+  operation.device = static_cast<uint32_t>(device.index());
+  operation.stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
+  bool all_enqueued = true;
+  for (size_t index = 0; index < parts_.size(); ++index) {
+    Part& part = parts_[index];
+    operation.data = part.staged.data();
+    operation.count = part.count;
+    const shoal_error error = EnqueuePart(part, operation);
+    if (error.code == SHOAL_OK) continue;
+    all_enqueued = false;
+    if (part.started == nullptr) {
+      EndPart(index, error, 0);
+      continue;
+    }
+    // The op goes on, but nothing can be ordered behind it.
+    group_->Abort("rank " + std::to_string(rank_) + ": " + error.message);
+    std::lock_guard lock(parts_mutex_);
+    NoteFailure(error.code, error.message);
+  }
+  if (all_enqueued) {
+    enqueued_.emplace(device.type());
+    enqueued_->record(*return_stream_);
+    Settle(*tensors_future_, Kind::kTensors);
+  }
+  CompleteByItself();
+}
+
+shoal_error AllReduceWork::EnqueuePart(Part& part, const Operation& operation) {
+  shoal_error error = {};
+  if (!group_->StartOnDevice(operation, &part.started, &error)) return error;
+  error = part.started->WaitOnStream(return_stream_->native_handle());
+  if (error.code != SHOAL_OK) return error;
+  try {
+    part.staged.CopyBack();
+  } catch (const std::exception& exception) {
+    error = MakeError(SHOAL_INTERNAL, "copying the result into the tensor failed: " + TextOf(exception));
+  }
+  return error;
 }
 
 bool AllReduceWork::Started(size_t index, const Operation& operation) {
@@ -159,6 +217,10 @@ bool AllReduceWork::isCompleted() {
 }
 
 bool AllReduceWork::wait(std::chrono::milliseconds timeout) {
+  if (enqueued_ && !settled_ && !blocking_wait_ && timeout == kNoTimeout) {
+    synchronize();
+    return true;
+  }
   if (!settled_ && !completes_by_itself_) {
     if (!EndParts(timeout)) timeout = std::chrono::milliseconds(1);  // it is over
   }
@@ -172,7 +234,7 @@ void AllReduceWork::EndPart(size_t index, const shoal_error& result, uint64_t du
   }
   shoal_code code = result.code;
   std::string message = result.message;
-  if (code == SHOAL_OK) {
+  if (code == SHOAL_OK && !return_stream_) {
     try {
       parts_[index].staged.CopyBack();
     } catch (const std::exception& error) {
@@ -183,15 +245,18 @@ void AllReduceWork::EndPart(size_t index, const shoal_error& result, uint64_t du
   bool last = false;
   {
     std::lock_guard lock(parts_mutex_);
-    if (code != SHOAL_OK && code_ == SHOAL_OK) {
-      code_ = code;
-      error_ = MakeException("shoal: all-reduce " + std::to_string(sequence_number_) + " of rank " +
-                             std::to_string(rank_) + " failed: " + message);
-    }
+    if (code != SHOAL_OK) NoteFailure(code, message);
     duration_ns_ = std::max(duration_ns_, duration_ns);
     last = --open_parts_ == 0;
   }
   if (last) Complete();
+}
+
+void AllReduceWork::NoteFailure(shoal_code code, const std::string& message) {
+  if (code_ != SHOAL_OK) return;
+  code_ = code;
+  error_ = MakeException("shoal: all-reduce " + std::to_string(sequence_number_) + " of rank " + std::to_string(rank_) +
+                         " failed: " + message);
 }
 
 void AllReduceWork::Complete() {
@@ -200,8 +265,8 @@ void AllReduceWork::Complete() {
   c10::intrusive_ptr<c10::ivalue::Future> work_result_future;
   {
     std::lock_guard lock(futures_mutex_);
-    settled_ = true;  // a future that is made from now on is settled by its maker
-    tensors_future = tensors_future_;
+    settled_ = true;                                   // a future that is made from now on is settled by its maker
+    if (!enqueued_) tensors_future = tensors_future_;  // otherwise it was complete when the call returned
     work_result_future = work_result_future_;
   }
   // The work first: a callback of a future may wait for it.
@@ -260,7 +325,25 @@ float AllReduceWork::getDuration() const {
 }
 
 void AllReduceWork::synchronize() {
+  if (enqueued_) {
+    const c10::Device device = return_stream_->device();
+    enqueued_->block(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+    return;
+  }
   if (tensors_future_ && !tensors_future_->devices().empty()) tensors_future_->wait();
+}
+
+template <typename AnyWork>
+void BlockCurrentStream(AnyWork& work) {
+  if constexpr (requires { work.AnyWork::blockCurrentStream(); }) work.AnyWork::blockCurrentStream();
+}
+
+void AllReduceWork::blockCurrentStream() {
+  if (enqueued_) {
+    synchronize();
+  } else {
+    BlockCurrentStream<c10d::Work>(*this);
+  }
 }
 
 void AllReduceWork::abort() {

@@ -3,6 +3,11 @@
 // It keeps the tensors alive, completes when the last part has ended, and reports the first error. Its future holds the
 // tensors as a TensorList, which is what DDP and its hooks take; for CUDA the future and wait() are ordered by stream.
 //
+// Where the group reduces on devices, the host waits for nothing: the call puts all into streams, the future is
+// complete when it returns, and wait() makes the caller's streams wait. Of an op that fails later the tensors are
+// filled with ones, which are NaN, and the work, also the next one of the group, has the error. wait() with a timeout,
+// or with blocking_wait, blocks until the op has ended and throws its error.
+//
 // Who looks after it: a work of CPU tensors belongs to whoever waits for it or asks whether it is complete, and no
 // other thread is woken. When somebody wants to be told (getFuture, a hook) or it is dropped, the session's threads
 // take over.
@@ -13,9 +18,11 @@
 #define SHOAL_PYTORCH_SRC_ALL_REDUCE_WORK_H_
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/Event.h>
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
@@ -29,9 +36,11 @@ class AllReduceWork : public c10d::Work {
   // How it ended: SHOAL_OK or the first error, and how long it took. Called once, before the work completes.
   using OnEnd = std::function<void(shoal_code code, uint64_t duration_ns)>;
 
-  // `group` is nullptr for work that needs no servers.
+  // `group` is nullptr for work that needs no servers. `return_stream`: where results come back on devices, if the
+  // tensors are on one and the group reduces them there.
   AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
-                std::chrono::milliseconds timeout, std::shared_ptr<Group> group, uint64_t completion_key, OnEnd on_end);
+                std::chrono::milliseconds timeout, std::shared_ptr<Group> group,
+                std::optional<c10::Stream> return_stream, bool blocking_wait, uint64_t completion_key, OnEnd on_end);
   ~AllReduceWork() override;
 
   // Stages all tensors, then submits one operation a tensor. If a tensor can't be staged, fails the group and throws.
@@ -53,6 +62,8 @@ class AllReduceWork : public c10d::Work {
   uint64_t getCompletionKey() const { return completion_key_; }      // likewise
   // Makes the caller's current streams wait for the results.
   void synchronize() override;
+  // Likewise, where torch has it; without CUDA tensors, what torch does then.
+  void blockCurrentStream();
   void abort() override;
 
  private:
@@ -64,11 +75,16 @@ class AllReduceWork : public c10d::Work {
   };
   enum class Kind { kTensors, kWorkResult };
 
+  void Submit(const c10::intrusive_ptr<AllReduceWork>& self, const Operation& model);
   bool Started(size_t index, const Operation& operation);
+  // On devices: puts all parts into streams, in the order of the call.
+  void EnqueueOnDevice(const Operation& model);
+  shoal_error EnqueuePart(Part& part, const Operation& operation);
   // Waits for the parts that this process looks after, and ends them. False: the time is over. kNoTimeout: all of it.
   bool EndParts(std::chrono::milliseconds timeout);
   void EndCompleteParts();
   void EndPart(size_t index, const shoal_error& result, uint64_t duration_ns);
+  void NoteFailure(shoal_code code, const std::string& message);  // parts_mutex_ held
   void Complete();
   c10::intrusive_ptr<c10::ivalue::Future> FutureOf(Kind kind);
   void Settle(c10::ivalue::Future& future, Kind kind) const;
@@ -77,10 +93,13 @@ class AllReduceWork : public c10d::Work {
   const std::vector<at::Tensor> tensors_;
   const std::chrono::milliseconds timeout_;
   const std::shared_ptr<Group> group_;
+  const std::optional<c10::Stream> return_stream_;
+  const bool blocking_wait_;
   const uint64_t completion_key_;
   const OnEnd on_end_;
 
   std::vector<Part> parts_;
+  std::optional<c10::Event> enqueued_;  // on a device: behind all results. Absent: not all parts could be enqueued
   std::atomic<bool> completes_by_itself_{false};
   std::mutex parts_mutex_;
   size_t open_parts_ = 0;       // under parts_mutex_

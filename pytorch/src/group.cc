@@ -9,14 +9,17 @@ namespace {
 // How long to wait before a full submit queue is tried again when none of this group's operations ends meanwhile.
 constexpr std::chrono::milliseconds kRetryWhenFull{5};
 
+// How long devices may take to give back what an operation had that has ended.
+constexpr std::chrono::seconds kDevicesGiveBack{1};
+
+}  // namespace
+
 shoal_error MakeError(shoal_code code, const std::string& message) {
   shoal_error error = {};
   error.code = code;
   message.copy(error.message, sizeof(error.message) - 1);
   return error;
 }
-
-}  // namespace
 
 shoal_all_reduce_options OptionsOf(const Operation& operation) {
   shoal_all_reduce_options options = {};
@@ -25,10 +28,16 @@ shoal_all_reduce_options OptionsOf(const Operation& operation) {
   options.op = operation.op;
   options.premul_factor = operation.premul_factor;
   options.timeout_ms = operation.timeout_ms;
+  options.on_device = operation.device.has_value() ? 1 : 0;
+  options.device = operation.device.value_or(0);
+  options.stream = operation.stream;
   return options;
 }
 
-Group::Group(std::shared_ptr<Session> session, shoal_group* group) : session_(std::move(session)), group_(group) {}
+Group::Group(std::shared_ptr<Session> session, shoal_group* group)
+    : session_(std::move(session)),
+      takes_devices_(session_->library().shoal_group_takes_devices(group) != 0),
+      group_(group) {}
 
 Group::~Group() {
   if (session_->forked()) {
@@ -80,6 +89,23 @@ Group::Outcome Group::TryStart(const Operation& operation, std::shared_ptr<Start
   *started = std::make_shared<StartedOperation>(shared_from_this(), op);
   started_.insert(started->get());
   return Outcome::kAccepted;
+}
+
+bool Group::StartOnDevice(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error) {
+  // Full of what? Of operations that end, or the message says what there is too little of.
+  auto give_up_at = std::chrono::steady_clock::now() + kDevicesGiveBack;
+  for (;;) {
+    const Outcome outcome = TryStart(operation, started, error);
+    if (outcome != Outcome::kFull) return outcome == Outcome::kAccepted;
+    const auto now = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex_);
+    if (!pending_.empty() || session_->HasOpenOperations()) give_up_at = now + kDevicesGiveBack;
+    if (now > give_up_at) {
+      error->code = SHOAL_RESOURCE_EXHAUSTED;
+      return false;
+    }
+    changed_.wait_for(lock, kRetryWhenFull);
+  }
 }
 
 Group::Outcome Group::TrySubmit(Operation& operation, shoal_error& error) {
@@ -158,6 +184,12 @@ bool StartedOperation::Wait(uint64_t timeout_ms, shoal_error* result) {
 }
 
 bool StartedOperation::complete() const { return group_->session_->library().shoal_op_done(op_) != 0; }
+
+shoal_error StartedOperation::WaitOnStream(void* stream) {
+  shoal_error error = {};
+  error.code = group_->session_->library().shoal_op_wait_on_stream(op_, stream, &error);
+  return error;
+}
 
 uint64_t StartedOperation::duration_ns() const { return group_->session_->library().shoal_op_duration_ns(op_); }
 

@@ -131,8 +131,8 @@ void DefineSession(py::module_& module) {
                        std::string node_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
                        uint32_t local_rank, uint32_t local_world_size, std::string transports, bool network_only,
                        bool checksums, bool check_finite, std::string flight_recorder, uint32_t colocation,
-                       bool colocate_without_servers, bool quiet, uint32_t node_reduce,
-                       std::function<void()> on_closed) {
+                       bool colocate_without_servers, bool quiet, uint32_t node_reduce, bool cuda,
+                       uint64_t device_memory_bytes, std::function<void()> on_closed) {
              SessionOptions options{.scheduler = std::move(scheduler),
                                     .job_name = std::move(job_name),
                                     .rank = rank,
@@ -151,7 +151,9 @@ void DefineSession(py::module_& module) {
                                     .colocation = colocation,
                                     .colocate_without_servers = colocate_without_servers,
                                     .quiet = quiet,
-                                    .node_reduce = node_reduce};
+                                    .node_reduce = node_reduce,
+                                    .cuda = cuda,
+                                    .device_memory_bytes = device_memory_bytes};
              const ShoalLibrary& library = Library();
              py::gil_scoped_release released;
              return Session::Connect(library, options, std::move(on_closed));
@@ -160,7 +162,8 @@ void DefineSession(py::module_& module) {
            py::arg("node_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
            py::arg("local_rank"), py::arg("local_world_size"), py::arg("transports"), py::arg("network_only"),
            py::arg("checksums"), py::arg("check_finite"), py::arg("flight_recorder"), py::arg("colocation"),
-           py::arg("colocate_without_servers"), py::arg("quiet"), py::arg("node_reduce"), py::arg("on_closed"))
+           py::arg("colocate_without_servers"), py::arg("quiet"), py::arg("node_reduce"), py::arg("cuda"),
+           py::arg("device_memory_bytes"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), GilReleased())
       .def("close", &Session::Close, GilReleased())
@@ -212,15 +215,15 @@ void DefineBackend(py::module_& module) {
       .def(py::init([](int rank, int size, c10::intrusive_ptr<GroupOptions> options, std::shared_ptr<Session> session,
                        std::shared_ptr<Group> group, c10::intrusive_ptr<c10d::Backend> cpu_inner,
                        c10::intrusive_ptr<c10d::Backend> cuda_inner, uint64_t cpu_inner_below,
-                       uint64_t cuda_inner_below, py::object split) {
+                       uint64_t cuda_inner_below, bool blocking_wait, py::object split) {
              return c10::make_intrusive<PythonShoalBackend>(
                  std::move(split), rank, size, std::move(options), std::move(session), std::move(group),
                  std::move(cpu_inner), std::move(cuda_inner),
-                 InnerLimits{.cpu_below = cpu_inner_below, .cuda_below = cuda_inner_below});
+                 InnerLimits{.cpu_below = cpu_inner_below, .cuda_below = cuda_inner_below}, blocking_wait);
            }),
            py::kw_only(), py::arg("rank"), py::arg("size"), py::arg("options"), py::arg("session").none(true),
            py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true),
-           py::arg("cpu_inner_below"), py::arg("cuda_inner_below"), py::arg("split"))
+           py::arg("cpu_inner_below"), py::arg("cuda_inner_below"), py::arg("blocking_wait"), py::arg("split"))
       // torch has ranks that are not in a new group take part in a split of NCCL's. A split of ours concerns nobody
       // else.
       .def("perform_nocolor_split", [](PythonShoalBackend&, const c10::Device&) {});

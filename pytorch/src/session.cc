@@ -45,6 +45,8 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
       options.colocate_without_servers ? SHOAL_WITHOUT_SERVERS_COLOCATE : SHOAL_WITHOUT_SERVERS_WAIT;
   worker_options.quiet = options.quiet ? 1 : 0;
   worker_options.node_reduce = static_cast<shoal_node_reduce>(options.node_reduce);
+  worker_options.devices = options.cuda ? SHOAL_DEVICES_CUDA : SHOAL_DEVICES_NONE;
+  worker_options.device_memory_bytes = options.device_memory_bytes;
   shoal_worker* worker = nullptr;
   shoal_error error = {};
   library.Check(library.shoal_worker_connect(&worker_options, &worker, &error), error,
@@ -187,6 +189,11 @@ bool Session::Notify(shoal_op* op, Done done) {
   ++unfetched_;
   WakeFetcher();
   return true;
+}
+
+bool Session::HasOpenOperations() {
+  std::lock_guard lock(mutex_);
+  return !open_.empty();
 }
 
 void Session::WakeFetcher() {

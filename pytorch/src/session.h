@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -35,6 +36,8 @@ using Done = std::function<void(const shoal_error& result, uint64_t duration_ns)
 // One all-reduce in place. The memory at `data` must stay until `done` was called; it is called exactly once.
 struct Operation {
   void* data = nullptr;
+  std::optional<uint32_t> device;  // `data` is on the device of that ordinal; absent: in host memory
+  void* stream = nullptr;          // of the device: the memory holds the contribution when what is in there now is done
   uint64_t count = 0;
   shoal_dtype dtype = SHOAL_FLOAT32;
   shoal_reduce_op op = SHOAL_SUM;
@@ -43,6 +46,8 @@ struct Operation {
   std::function<void()> wait_until_ready;  // empty: the memory holds the contribution already
   Done done;                               // must not throw
 };
+
+shoal_error MakeError(shoal_code code, const std::string& message);
 
 // As the library takes them, without `notify`.
 shoal_all_reduce_options OptionsOf(const Operation& operation);
@@ -67,6 +72,8 @@ struct SessionOptions {
   bool colocate_without_servers = false;  // otherwise wait for one
   bool quiet = false;                     // no lines to standard error
   uint32_t node_reduce = 0;               // a shoal_node_reduce
+  bool cuda = false;                      // groups may reduce tensors on CUDA devices
+  uint64_t device_memory_bytes = 0;       // 0: the library's default
 };
 
 class Group;
@@ -87,6 +94,9 @@ class StartedOperation {
   uint64_t duration_ns() const;
   // `done` is called when it is complete, on a thread of the session or here. At most once.
   void Notify(Done done);
+  // Of an operation on a device: what comes in the stream after this call sees the result. Returns what the library
+  // says; after an error nothing was put into the stream.
+  shoal_error WaitOnStream(void* stream);
 
  private:
   const std::shared_ptr<Group> group_;
@@ -107,6 +117,9 @@ class Group : public std::enable_shared_from_this<Group> {
   // Starts the operation (without its `done` and `wait_until_ready`) for a caller that looks after it. kFull: not now,
   // Submit queues it; kFailed: `error` says why.
   Outcome TryStart(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error);
+  // The same for an operation on a device, whose place in the caller's stream is now: waits where TryStart says kFull.
+  bool StartOnDevice(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error);
+  bool takes_devices() const { return takes_devices_; }
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
   // Ends ops that are still open (there are none in a correct program) and frees the group. Idempotent.
@@ -119,6 +132,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Outcome TrySubmit(Operation& operation, shoal_error& error);
 
   const std::shared_ptr<Session> session_;
+  const bool takes_devices_;
   std::mutex mutex_;
   std::condition_variable changed_;
   shoal_group* group_;             // nullptr once closed
@@ -167,6 +181,7 @@ class Session : public std::enable_shared_from_this<Session> {
   shoal_code Start(shoal_group* group, Operation& operation, shoal_error& error);
   // False: the session is closed, and `done` will not be called.
   bool Notify(shoal_op* op, Done done);
+  bool HasOpenOperations();
   void FetchCompletions();
   void FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lock);
   void WakeFetcher();          // mutex_ held

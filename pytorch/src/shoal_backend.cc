@@ -2,6 +2,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <utility>
@@ -106,10 +107,11 @@ double PremulFactor(const c10d::ReduceOp& op) {
 
 ShoalBackend::ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> options,
                            std::shared_ptr<Session> session, std::shared_ptr<Group> group, BackendPtr cpu_inner,
-                           BackendPtr cuda_inner, InnerLimits inner_limits)
+                           BackendPtr cuda_inner, InnerLimits inner_limits, bool blocking_wait)
     : Backend(rank, size),
       options_(std::move(options)),
       inner_limits_(inner_limits),
+      blocking_wait_(blocking_wait),
       cpu_inner_(std::move(cpu_inner)),
       cuda_inner_(std::move(cuda_inner)),
       session_(std::move(session)),
@@ -144,7 +146,13 @@ bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& o
   if (!DtypeOf(type) || (*reduce_op == SHOAL_PREMUL_SUM && !at::isFloatingType(type))) return false;
   const bool dense = std::all_of(tensors.begin(), tensors.end(),
                                  [](const at::Tensor& tensor) { return tensor.layout() == at::kStrided; });
-  return dense && !IsCapturing(tensors.front()) && !IsForInner(tensors, *reduce_op);
+  if (!dense || IsForInner(tensors, *reduce_op)) return false;
+  if (!IsCapturing(tensors.front())) return true;
+  TORCH_WARN_ONCE(
+      "shoal: an all-reduce that is captured into a CUDA graph is reduced by the inner backend, not by the "
+      "servers, each time the graph runs: a graph can't wait for the network. Keep all-reduces out of graphs "
+      "to have them on the servers");
+  return false;
 }
 
 bool ShoalBackend::IsForInner(const Tensors& tensors, shoal_reduce_op op) const {
@@ -165,7 +173,8 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   for (const auto& extension : extensions) timeout += extension->timeout;
   const uint64_t completion_key = NextCompletionKey();
   auto work = c10::make_intrusive<AllReduceWork>(getRank(), type, sequence_number_, tensors, timeout, group_,
-                                                 completion_key, OnEnd(type, completion_key, std::move(extensions)));
+                                                 ReturnStream(tensors.front().device()), blocking_wait_, completion_key,
+                                                 OnEnd(type, completion_key, std::move(extensions)));
   if (getSize() == 1) {
     ReduceAlone(tensors, opts.reduceOp);
     work->CompleteNow();
@@ -204,6 +213,13 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
     --state->hooks_to_call;
     state->hook_was_called.notify_all();
   };
+}
+
+std::optional<c10::Stream> ShoalBackend::ReturnStream(const c10::Device& device) {
+  if (device.is_cpu() || !group_ || !group_->takes_devices()) return std::nullopt;
+  if (const auto found = return_streams_.find(device.index()); found != return_streams_.end()) return found->second;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  return return_streams_.emplace(device.index(), guard.getStreamFromGlobalPool(device, true)).first->second;
 }
 
 std::vector<std::shared_ptr<ShoalBackend::TimeoutExtension>> ShoalBackend::TimeoutExtensions() {

@@ -44,9 +44,11 @@ class ShoalBackend : public c10d::Backend {
   using Tensors = std::vector<at::Tensor>;
 
   // `options` has the group's timeout. `session` and `group` are nullptr for a group of one rank, which needs no
-  // servers. `cuda_inner` may be nullptr: then cpu_inner gets CUDA tensors too.
+  // servers. `cuda_inner` may be nullptr: then cpu_inner gets CUDA tensors too. `blocking_wait`: wait() of all-reduces
+  // on devices blocks the host and has their errors.
   ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> options, std::shared_ptr<Session> session,
-               std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner, InnerLimits inner_limits);
+               std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner, InnerLimits inner_limits,
+               bool blocking_wait);
   ~ShoalBackend() override = default;  // after shutdown()
 
   const std::string getBackendName() const override { return "shoal"; }
@@ -153,10 +155,14 @@ class ShoalBackend : public c10d::Backend {
   // Those that are not over yet.
   std::vector<std::shared_ptr<TimeoutExtension>> TimeoutExtensions();
   void ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const;
+  // Where results of all-reduces on the device come back, one stream for each group, as they end in the order of the
+  // calls. Absent: the group does not reduce tensors there.
+  std::optional<c10::Stream> ReturnStream(const c10::Device& device);
 
   const c10::intrusive_ptr<GroupOptions> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   const InnerLimits inner_limits_;
+  const bool blocking_wait_;
   BackendPtr cpu_inner_;  // nullptr after shutdown
   BackendPtr cuda_inner_;
   std::mutex mutex_;
@@ -165,6 +171,7 @@ class ShoalBackend : public c10d::Backend {
   std::atomic<bool> shut_down_{false};
   std::atomic<uint64_t> sequence_number_{0};
   std::vector<std::shared_ptr<TimeoutExtension>> timeout_extensions_;  // under mutex_
+  std::map<c10::DeviceIndex, c10::Stream> return_streams_;
   bool coalescing_ = false;
   std::vector<WorkPtr> gathered_;  // of CPU tensors, in the coalescing block
 };

@@ -34,11 +34,13 @@ class ShoalError : public std::runtime_error {
   F(shoal_group_create)             \
   F(shoal_group_abort)              \
   F(shoal_group_close)              \
+  F(shoal_group_takes_devices)      \
   F(shoal_all_reduce)               \
   F(shoal_op_wait)                  \
   F(shoal_op_done)                  \
   F(shoal_op_duration_ns)           \
   F(shoal_op_notify)                \
+  F(shoal_op_wait_on_stream)        \
   F(shoal_op_release)               \
   F(shoal_next_completion)          \
   F(shoal_worker_statistics)        \

@@ -51,23 +51,32 @@ StagedTensor StagedTensor::Stage(const at::Tensor& tensor) {
   staged.tensor_ = tensor;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (tensor.device().is_cpu()) {
-    staged.host_ = tensor.contiguous();
+    staged.memory_ = tensor.contiguous();
     return staged;
   }
   const c10::Device device = tensor.device();
   const c10::impl::VirtualGuardImpl guard(device.type());
   const CopyStreams streams = StreamsOf(device);
   staged.return_stream_ = streams.to_device;
-  staged.host_ = at::empty(tensor.sizes(), tensor.options().device(c10::kCPU).pinned_memory(true));
+  staged.memory_ = at::empty(tensor.sizes(), tensor.options().device(c10::kCPU).pinned_memory(true));
 
   c10::Event produced(device.type());
   produced.record(guard.getStream(device));
   produced.block(streams.to_host);
   c10::StreamGuard on_copy_stream(streams.to_host);
-  Copy(staged.host_, tensor);
+  Copy(staged.memory_, tensor);
   guard.recordDataPtrOnStream(tensor.storage().data_ptr(), streams.to_host);
   staged.staged_ = std::make_shared<c10::Event>(device.type());
   staged.staged_->record(streams.to_host);
+  return staged;
+}
+
+StagedTensor StagedTensor::StageOnDevice(const at::Tensor& tensor, const c10::Stream& return_stream) {
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  StagedTensor staged;
+  staged.tensor_ = tensor;
+  staged.memory_ = tensor.contiguous();
+  staged.return_stream_ = return_stream;
   return staged;
 }
 
@@ -77,12 +86,15 @@ void StagedTensor::WaitUntilStaged() {
 
 void StagedTensor::CopyBack() {
   if (!on_device()) {
-    if (!host_.is_same(tensor_)) Copy(tensor_, host_);
+    if (!memory_.is_same(tensor_)) Copy(tensor_, memory_);
     return;
   }
   const c10::impl::VirtualGuardImpl guard(tensor_.device().type());
   c10::StreamGuard on_copy_stream(*return_stream_);
-  Copy(tensor_, host_);
+  if (!memory_.is_same(tensor_)) {
+    Copy(tensor_, memory_);
+    if (!memory_.device().is_cpu()) guard.recordDataPtrOnStream(memory_.storage().data_ptr(), *return_stream_);
+  }
   guard.recordDataPtrOnStream(tensor_.storage().data_ptr(), *return_stream_);
 }
 

@@ -1,12 +1,18 @@
-// One tensor of an all-reduce, and the contiguous host memory that stands for it while the servers reduce it.
+// One tensor of an all-reduce, and the contiguous memory that stands for it while it is reduced.
 //
-// A contiguous CPU tensor stands for itself. Another CPU tensor is copied, and copied back. A CUDA tensor goes through
-// pinned host memory: the copy to the host waits on a stream of its own for the caller's current stream; the copy back
-// is only enqueued, and what follows has to be ordered after it by stream (CopyBack's stream is current in the guard).
-// No CUDA library is linked: all of it goes through c10's device guard interface, which libtorch_cuda registers.
+// In host memory: a contiguous CPU tensor stands for itself. Another CPU tensor is copied, and copied back. A CUDA
+// tensor goes through pinned host memory: the copy to the host waits on a stream of its own for the caller's current
+// stream; the copy back is only enqueued.
 //
-// Threads: Stage on the caller's thread, then WaitUntilStaged and CopyBack on any one thread at a time. All may throw
-// c10::Error (no memory, a device error).
+// On a device, for groups that take that: a contiguous CUDA tensor stands for itself, another one is copied on the
+// caller's current stream.
+//
+// What follows the copy back of a CUDA tensor has to be ordered after it by stream (return_stream() is current in the
+// guard). No CUDA library is linked: all of it goes through c10's device guard interface, which libtorch_cuda
+// registers.
+//
+// Threads: Stage and StageOnDevice on the caller's thread, then WaitUntilStaged and CopyBack on any one thread at a
+// time. All may throw c10::Error (no memory, a device error).
 #ifndef SHOAL_PYTORCH_SRC_STAGED_TENSOR_H_
 #define SHOAL_PYTORCH_SRC_STAGED_TENSOR_H_
 
@@ -21,24 +27,27 @@ namespace shoal::pytorch {
 
 class StagedTensor {
  public:
-  // Copies nothing if the tensor is on the CPU and contiguous.
+  // In host memory. Copies nothing if the tensor is on the CPU and contiguous.
   static StagedTensor Stage(const at::Tensor& tensor);
+  // A CUDA tensor, on its device. Copies nothing if it is contiguous. CopyBack enqueues on `return_stream`.
+  static StagedTensor StageOnDevice(const at::Tensor& tensor, const c10::Stream& return_stream);
 
-  void* host_data() const { return host_.data_ptr(); }
+  void* data() const { return memory_.data_ptr(); }
   bool on_device() const { return !tensor_.device().is_cpu(); }
 
-  // Blocks until the host memory holds the tensor's content. Only on_device() tensors need it.
+  // Blocks until the host memory holds the tensor's content. Only CUDA tensors in host memory need it.
   void WaitUntilStaged();
 
-  // Puts the host memory's content into the tensor. For CUDA: enqueues it on `return_stream()`.
+  // Puts the memory's content into the tensor. For CUDA: enqueues it on `return_stream()`; neither is used again before
+  // what is in that stream now is done, whoever drops them.
   void CopyBack();
 
-  // The stream that CUDA results of this device come back on.
+  // The stream that results of a CUDA tensor come back on.
   std::optional<c10::Stream> return_stream() const { return return_stream_; }
 
  private:
   at::Tensor tensor_;
-  at::Tensor host_;
+  at::Tensor memory_;
   std::shared_ptr<c10::Event> staged_;
   std::optional<c10::Stream> return_stream_;
 };

@@ -14,7 +14,8 @@ def test_defaults_need_nothing():
         scheduler=None, job_name=None, min_servers=None, chunk_bytes=0, wire="none", inner_below=0, net_device="",
         transports="",
         network_only=False, checksums=False, check_finite=False, flight_recorder="", colocate="auto",
-        without_servers="wait", node_reduce="auto", quiet=False, timeout=None,
+        without_servers="wait", node_reduce="auto", devices="auto", device_memory=0, blocking_wait=False, quiet=False,
+        timeout=None,
     )  # fmt: skip
     assert set(sources.values()) == {"default"}
 

@@ -1,5 +1,5 @@
-"""The CUDA path; skipped without a GPU (docs/gpu_checks.md). The ranks may share one GPU: the inner backend is not
-used."""
+"""CUDA tensors, from the device and by way of host memory; skipped without a GPU (docs/gpu_checks.md). The ranks may
+share one GPU: the inner backend is not used."""
 
 import pytest
 import torch
@@ -7,6 +7,12 @@ import torch.distributed as dist
 from rank_processes import run_ranks
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+
+
+@pytest.fixture(params=["from the device", "by way of host memory"])
+def environment(cluster, request) -> dict[str, str]:
+    on_devices = {"SHOAL_DEVICES": "cuda" if request.param == "from the device" else "none"}
+    return cluster.environment() | {"SHOAL_NODE_REDUCE": "off"} | on_devices
 
 
 def use_own_device() -> torch.device:
@@ -33,8 +39,8 @@ def reduce_on_device() -> None:
         assert (result == sum(range(1, ranks + 1))).all(), dtype
 
 
-def test_cuda_all_reduce_waits_for_the_producer_and_the_consumer_for_it(cluster):
-    run_ranks(2, reduce_on_device, environment=cluster.environment())
+def test_cuda_all_reduce_waits_for_the_producer_and_the_consumer_for_it(environment):
+    run_ranks(2, reduce_on_device, environment=environment)
 
 
 def reduce_on_side_stream() -> None:
@@ -53,8 +59,8 @@ def reduce_on_side_stream() -> None:
     assert (doubled.wait() == 2 * ranks).all()
 
 
-def test_cuda_side_stream_and_future(cluster):
-    run_ranks(2, reduce_on_side_stream, environment=cluster.environment())
+def test_cuda_side_stream_and_future(environment):
+    run_ranks(2, reduce_on_side_stream, environment=environment)
 
 
 def drop_tensors() -> None:
@@ -69,8 +75,8 @@ def drop_tensors() -> None:
         assert (work.result()[0] == number * ranks).all()
 
 
-def test_cuda_tensors_live_until_their_copies_are_done(cluster):
-    run_ranks(2, drop_tensors, environment=cluster.environment())
+def test_cuda_tensors_live_until_their_copies_are_done(environment):
+    run_ranks(2, drop_tensors, environment=environment)
 
 
 def mix_devices() -> None:
@@ -91,8 +97,8 @@ def mix_devices() -> None:
     dist.all_reduce(empty)
 
 
-def test_cuda_and_cpu_tensors_in_one_group(cluster):
-    run_ranks(2, mix_devices, environment=cluster.environment())
+def test_cuda_and_cpu_tensors_in_one_group(environment):
+    run_ranks(2, mix_devices, environment=environment)
 
 
 def train_on(device_type: str) -> list[torch.Tensor]:
@@ -109,8 +115,8 @@ def train_on(device_type: str) -> list[torch.Tensor]:
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="DDP's set-up uses NCCL, which wants a GPU a rank")
-def test_cuda_ddp_gives_the_weights_of_the_cpu(cluster):
-    on_gpu = run_ranks(2, train_on, "cuda", environment=cluster.environment())
-    on_cpu = run_ranks(2, train_on, "cpu", environment=cluster.environment())
+def test_cuda_ddp_gives_the_weights_of_the_cpu(environment):
+    on_gpu = run_ranks(2, train_on, "cuda", environment=environment)
+    on_cpu = run_ranks(2, train_on, "cpu", environment=environment)
     for ours, theirs in zip(on_gpu[0], on_cpu[0]):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)

@@ -36,6 +36,7 @@ constexpr Result kInvalidDevice = 101;
 constexpr Result kInvalidContext = 201;
 constexpr Result kAlreadyRegistered = 712;
 constexpr Result kNotRegistered = 713;
+constexpr Result kNotReady = 600;
 constexpr Result kDeviceFailed = 719;
 constexpr uint32_t kDevices = 2;
 
@@ -175,6 +176,15 @@ void simulated_cuda_hold(int hold) {
   driver_changed.notify_all();
 }
 
+Result simulated_cuda_run(void* stream, void (*kernel)(void* user_data), void* user_data) {
+  Stream* const found = Find(stream);
+  if (const Result state = StateOf(found, "simulated_cuda_run"); state != kSuccess) return state;
+  PutUnlessFailed(found, [=] { kernel(user_data); });
+  return kSuccess;
+}
+
+void* simulated_cuda_in_kernels(uint64_t address) { return OnDevice(address); }
+
 uint64_t simulated_cuda_registered_bytes() { return RegisteredBytes(); }
 uint64_t simulated_cuda_copy_kernels() { return copy_kernels; }
 
@@ -276,6 +286,16 @@ Result cuStreamWaitEvent(void* stream, void* event, unsigned int /*flags*/) {
   found->Put([record = static_cast<Event*>(event)->newest_record()] {
     if (record != nullptr) record->Wait();
   });
+  return kSuccess;
+}
+
+Result cuEventQuery(void* event) {
+  const std::shared_ptr<EventRecord> record = static_cast<Event*>(event)->newest_record();
+  return record == nullptr || record->is_reached() ? kSuccess : kNotReady;
+}
+
+Result cuEventSynchronize(void* event) {
+  if (const std::shared_ptr<EventRecord> record = static_cast<Event*>(event)->newest_record()) record->Wait();
   return kSuccess;
 }
 

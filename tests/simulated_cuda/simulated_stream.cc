@@ -35,6 +35,11 @@ void EventRecord::Wait() {
   changed_.wait(lock, [this] { return is_reached_; });
 }
 
+bool EventRecord::is_reached() {
+  const std::lock_guard lock(mutex_);
+  return is_reached_;
+}
+
 std::shared_ptr<EventRecord> Event::Record() {
   const std::lock_guard lock(mutex_);
   newest_ = std::make_shared<EventRecord>();

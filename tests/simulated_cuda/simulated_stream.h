@@ -19,6 +19,7 @@ class EventRecord {
  public:
   void Reach();
   void Wait();
+  bool is_reached();
 
  private:
   std::mutex mutex_;

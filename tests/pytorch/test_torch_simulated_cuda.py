@@ -1,0 +1,322 @@
+"""Tensors on devices are reduced without the host waiting: the plugin as it is, on torch's CUDA devices over the
+simulated driver (simulated_torch_cuda.cc). The same rules on a GPU: test_torch_cuda.py."""
+
+import datetime
+import os
+import sys
+import tempfile
+import time
+
+import pytest
+import simulated_device
+import torch
+import torch.distributed as dist
+from rank_processes import Failure, run_ranks
+
+SUCCESS, TIMEOUT, COMM_ERROR = range(3)  # c10d::WorkResult
+ELEMENTS = 100_003  # some chunks, and no round number
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    simulated_device.build()
+
+
+def environment(cluster, **more: str) -> dict[str, str]:
+    return cluster.environment() | simulated_device.ENVIRONMENT | more
+
+
+# The ranks' turns in a test, by a key in the store of the default group.
+def say(word: str) -> None:
+    dist.distributed_c10d._get_default_store().set(word, "said")
+
+
+def hear(word: str) -> None:
+    dist.distributed_c10d._get_default_store().wait([word], datetime.timedelta(seconds=60))
+
+
+def is_poisoned(tensor: torch.Tensor) -> bool:
+    return bool(simulated_device.load().on_host(tensor).isnan().all())
+
+
+def reduce_what_is_written_late() -> None:
+    cuda, rank, ranks = simulated_device.load(), dist.get_rank(), dist.get_world_size()
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8):
+        tensor = cuda.on_device(torch.zeros(ELEMENTS, dtype=dtype))
+        gate = cuda.hold_stream()
+        cuda.fill(tensor, rank + 1)  # runs long after the call below
+        dist.all_reduce(tensor)
+        cuda.scale(tensor, 2)  # ordered behind the result by stream alone
+        gate.open()
+        assert (cuda.on_host(tensor) == 2 * sum(range(1, ranks + 1))).all(), dtype
+
+
+def test_a_reduction_comes_after_what_writes_the_tensor_and_before_what_reads_it(cluster):
+    run_ranks(2, reduce_what_is_written_late, environment=environment(cluster))
+
+
+def wait_while_another_rank_is_late() -> float:
+    cuda, rank = simulated_device.load(), dist.get_rank()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)  # connections, streams
+    cuda.synchronize()
+    times = []
+    for number in range(20):
+        cuda.fill(tensor, 1)
+        if rank == 1:
+            hear(f"waited {number}")
+            dist.all_reduce(tensor)
+        else:
+            work = dist.all_reduce(tensor, async_op=True)
+            begin = time.perf_counter()
+            work.wait()
+            times.append(time.perf_counter() - begin)
+            cuda.scale(tensor, 3)  # the next kernel
+            assert not work.is_completed()
+            say(f"waited {number}")
+            assert (cuda.on_host(tensor) == 6).all()
+    return min(times, default=0.0)
+
+
+def test_wait_returns_at_once_though_another_rank_is_late(cluster):
+    seconds = run_ranks(2, wait_while_another_rank_is_late, environment=environment(cluster))[0]
+    assert seconds < 100e-6, f"wait() took {seconds * 1e6:.0f} us"
+
+
+def use_futures() -> None:
+    cuda, rank, ranks = simulated_device.load(), dist.get_rank(), dist.get_world_size()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    if rank == 0:
+        future = dist.all_reduce(tensor, async_op=True).get_future()
+        assert future.done()  # as a future of NCCL's: it is ordered by stream
+
+        def double(done: torch.futures.Future) -> torch.Tensor:
+            cuda.scale(done.value()[0], 2)
+            return done.value()[0]
+
+        doubled = future.then(double)
+        say("called back")
+        assert (cuda.on_host(doubled.wait()) == 2 * ranks).all()
+    else:
+        hear("called back")
+        work = dist.all_reduce(tensor, async_op=True)
+        assert work.get_future_result().wait() == SUCCESS  # when the op has ended
+        assert work.is_completed() and work.is_success()
+        assert (cuda.on_host(work.result()[0]) == ranks).all()  # nothing orders this stream but the end of the op
+
+
+def test_futures_are_complete_at_the_call_and_their_callbacks_see_the_sum(cluster):
+    run_ranks(2, use_futures, environment=environment(cluster))
+
+
+def drop_and_write_over() -> None:
+    cuda, rank, ranks = simulated_device.load(), dist.get_rank(), dist.get_world_size()
+    kept = []
+    for number in range(40):
+        tensor = cuda.on_device(torch.zeros(101, 107))
+        gate = cuda.hold_stream()
+        cuda.fill(tensor, number)
+        if rank == 0:
+            dist.all_reduce(tensor.t() if number % 2 else tensor, async_op=True)
+            del tensor
+            cuda.fill(cuda.empty_like(torch.empty(101, 107)), -1000)  # writes over freed memory, if there is some
+            gate.open()
+        else:
+            gate.open()
+            tensor = tensor.t() if number % 2 else tensor
+            kept.append((number, tensor, dist.all_reduce(tensor, async_op=True)))
+    for number, tensor, work in kept:
+        work.wait()
+        assert (cuda.on_host(tensor) == number * ranks).all(), number
+
+
+def test_memory_of_dropped_tensors_is_not_used_again_before_they_are_reduced(cluster):
+    run_ranks(2, drop_and_write_over, environment=environment(cluster))
+
+
+def drop_works_of_strided_tensors() -> None:
+    cuda, ranks = simulated_device.load(), dist.get_world_size()
+    kept = []
+    for number in range(30):
+        strided = cuda.on_device(torch.full((101, 107), float(number))).t()
+        dist.all_reduce(strided, async_op=True).get_future_result().wait()
+        for _ in range(4):  # write over the contiguous copy that was reduced, if its memory is free
+            cuda.fill(cuda.empty_like(torch.empty(101, 107)), -1000)
+        kept.append(strided)
+    dist.all_reduce(cuda.on_device(torch.ones(1)))  # comes after all of them in their stream
+    for number, strided in enumerate(kept):
+        assert (cuda.on_host(strided) == number * ranks).all(), number
+
+
+def test_the_copy_of_a_strided_tensor_is_not_used_again_before_it_was_copied_back(cluster):
+    run_ranks(2, drop_works_of_strided_tensors, environment=environment(cluster))
+
+
+def mix() -> None:
+    cuda, ranks = simulated_device.load(), dist.get_world_size()
+    on_device = cuda.on_device(torch.ones(ELEMENTS))
+    first = dist.all_reduce(on_device, async_op=True)
+    on_host = torch.ones(ELEMENTS)
+    second = dist.all_reduce(on_host, async_op=True)
+    second.wait()
+    first.wait()
+    assert (cuda.on_host(on_device) == ranks).all() and (on_host == ranks).all()
+    matrix = torch.arange(12.0).reshape(3, 4)
+    transposed = cuda.on_device(matrix).t()
+    dist.all_reduce(transposed)
+    assert torch.equal(cuda.on_host(transposed), matrix.t() * ranks)
+    several = [cuda.on_device(torch.full((count,), 1.0)) for count in (3, 70_000, 5)]
+    with torch.inference_mode():
+        dist.all_reduce_coalesced([*several, cuda.on_device(torch.empty(0))])
+    assert all((cuda.on_host(tensor) == ranks).all() for tensor in several)
+    dist.all_reduce(cuda.on_device(torch.empty(0)))
+    average = cuda.on_device(torch.full((9,), float(dist.get_rank())))
+    dist.all_reduce(average, op=dist.ReduceOp.AVG)
+    assert (cuda.on_host(average) == (ranks - 1) / 2).all()
+
+
+def test_tensors_on_host_and_device_strided_and_empty_ones_and_several_at_once(cluster):
+    run_ranks(2, mix, environment=environment(cluster))
+
+
+def use_streams_and_devices() -> None:
+    cuda, ranks = simulated_device.load(), dist.get_world_size()
+    busy = cuda.hold_stream()  # the default stream does not matter to a side stream
+    with simulated_device.stream(cuda.make_stream()):
+        tensor = cuda.on_device(torch.ones(ELEMENTS))
+        dist.all_reduce(tensor)
+        cuda.scale(tensor, 2)
+        assert (cuda.on_host(tensor) == 2 * ranks).all()
+        other = cuda.on_device(torch.ones(ELEMENTS), device=1)
+        work = dist.all_reduce(other, async_op=True)
+        work.wait()
+        cuda.scale(other, 3)
+        assert (cuda.on_host(other) == 3 * ranks).all()
+        work.block_current_stream()
+    busy.open()
+
+
+def test_side_streams_and_several_devices_of_a_process(cluster):
+    run_ranks(2, use_streams_and_devices, environment=environment(cluster))
+
+
+def lose_a_rank() -> tuple[str, str]:
+    cuda, rank = simulated_device.load(), dist.get_rank()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)
+    if rank == 1:
+        hear("called")
+        dist.distributed_c10d._get_default_group().abort()
+        return "", ""
+    failing = cuda.on_device(torch.ones(ELEMENTS))
+    strided = cuda.on_device(torch.ones(300, 7)).t()
+    first = dist.all_reduce(failing, async_op=True)
+    first.wait()  # no error yet: the host does not wait
+    dist.all_reduce(strided)
+    say("called")
+    assert is_poisoned(failing) and is_poisoned(strided)
+    assert first.get_future_result().wait() == COMM_ERROR
+    with pytest.raises(dist.DistBackendError) as own:
+        first.wait()
+    assert not first.is_success() and str(first.exception()) == str(own.value)
+    with pytest.raises(dist.DistBackendError) as later:
+        dist.all_reduce(failing)
+    return str(own.value), str(later.value)
+
+
+def test_a_failed_reduction_fills_tensors_with_nan_and_the_next_one_raises(cluster):
+    own, later = run_ranks(2, lose_a_rank, environment=environment(cluster))[0]
+    assert "rank 1" in own and "aborted" in own
+    assert "rank 1" in later
+
+
+def lose_a_rank_and_wait_for_it() -> None:
+    cuda, rank = simulated_device.load(), dist.get_rank()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)
+    assert (cuda.on_host(tensor) == 2).all()
+    if rank == 1:
+        hear("called")
+        dist.distributed_c10d._get_default_group().abort()
+        return
+    work = dist.all_reduce(tensor, async_op=True)
+    say("called")
+    with pytest.raises(dist.DistBackendError, match="rank 1"):
+        work.wait()
+
+
+def test_with_blocking_wait_the_failed_reduction_itself_raises(cluster):
+    run_ranks(2, lose_a_rank_and_wait_for_it, environment=environment(cluster, SHOAL_BLOCKING_WAIT="1"))
+
+
+def never_end(make_group) -> tuple[int, str, float]:
+    cuda = simulated_device.load()
+    make_group()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)
+    cuda.synchronize()
+    cuda.hold_stream()  # nobody opens it
+    options = dist.distributed_c10d.AllreduceOptions()
+    options.timeout = datetime.timedelta(seconds=1)
+    work = dist.distributed_c10d._get_default_group().allreduce([tensor], options)
+    work.wait()
+    result = work.get_future_result().wait()
+    with pytest.raises(dist.DistBackendError) as failed:
+        work.wait()
+    begin = time.monotonic()
+    dist.destroy_process_group()
+    return result, str(failed.value), time.monotonic() - begin
+
+
+def test_a_kernel_without_an_end_fails_the_reduction_at_its_deadline_and_shutdown_returns(cluster):
+    results, messages, seconds = zip(*run_ranks(2, never_end, init=False, environment=environment(cluster)))
+    assert TIMEOUT in results  # the one whose deadline comes first ends the other's
+    assert all("device" in message for message in messages)
+    assert max(seconds) < 5
+
+
+def capture() -> str:
+    cuda = simulated_device.load()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    with tempfile.TemporaryFile() as written, simulated_device.stream(cuda.make_stream()):
+        os.dup2(written.fileno(), sys.stderr.fileno())
+        cuda.begin_capture()
+        for _ in range(2):
+            with pytest.raises(RuntimeError):  # the inner backend is Gloo here, which finds no GPU
+                dist.all_reduce(tensor)
+        written.seek(0)
+        return written.read().decode()
+
+
+def test_a_captured_reduction_is_the_inner_backends_and_says_so_once(cluster):
+    for text in run_ranks(2, capture, environment=environment(cluster)):
+        assert text.count("captured into a CUDA graph is reduced by the inner backend") == 1
+
+
+def call_many() -> None:
+    cuda, ranks = simulated_device.load(), dist.get_world_size()
+    tensors = [cuda.on_device(torch.full((16,), float(number))) for number in range(1500)]  # more than fit at a time
+    for tensor in tensors:
+        dist.all_reduce(tensor, async_op=True).wait()
+    for number, tensor in enumerate(tensors):
+        assert (cuda.on_host(tensor) == number * ranks).all()
+
+
+def test_a_call_waits_where_too_many_reductions_are_under_way(cluster):
+    run_ranks(2, call_many, environment=environment(cluster))
+
+
+def fail_device() -> str:
+    cuda, rank = simulated_device.load(), dist.get_rank()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)
+    cuda.synchronize()
+    if rank == 0:
+        cuda.fail()
+    dist.all_reduce(tensor)
+    return ""
+
+
+def test_a_device_that_fails_is_an_error_on_all_ranks(cluster):
+    results = run_ranks(2, fail_device, environment=environment(cluster), expect_failures=True)
+    assert isinstance(results[0], Failure) and "launch failure" in results[0].message
