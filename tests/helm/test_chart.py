@@ -243,6 +243,45 @@ def test_state_is_written_where_a_volume_is(helm: Helm, values: dict):
     assert names == [mount["name"]]
 
 
+# What Kubernetes lets an upgrade change of a StatefulSet's spec.
+CHANGEABLE = {
+    "replicas", "ordinals", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
+    "revisionHistoryLimit",
+}  # fmt: skip
+A_STORE = {"store": "etcd://etcd:2379/shoal"}
+
+
+SIZE_OR_CLASS = "*The size, class or access modes of the scheduler's volume*"
+WHETHER_THERE_IS_ONE = "*Whether there is a volume* (`scheduler.persistence.enabled`)"
+VOLUME_OR_STORE = "*From one scheduler with a volume to several with a store*"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "item"),
+    [
+        ({}, {"scheduler": {"persistence": {"size": "2Gi"}}}, SIZE_OR_CLASS),
+        ({}, {"scheduler": {"persistence": {"storageClass": "fast"}}}, SIZE_OR_CLASS),
+        ({}, {"scheduler": {"persistence": {"accessModes": ["ReadWriteOncePod"]}}}, SIZE_OR_CLASS),
+        ({}, {"scheduler": {"persistence": {"enabled": False}}}, WHETHER_THERE_IS_ONE),
+        ({}, {"scheduler": A_STORE}, VOLUME_OR_STORE),
+        ({"scheduler": A_STORE}, {"scheduler": A_STORE | {"persistence": {"enabled": False}}}, None),
+        ({"scheduler": A_STORE}, {"scheduler": A_STORE | {"replicas": 3}}, None),
+        ({}, {"server": {"replicas": 5, "ioThreads": 2, "updateStrategy": "OnDelete"}}, None),
+    ],
+    ids=lambda value: json.dumps(value).replace(" ", "")[:60] if isinstance(value, dict) else "",
+)
+def test_what_kubernetes_forbids_an_upgrade_is_in_the_readme(helm: Helm, before: dict, after: dict, item: str | None):
+    """Both values render; Kubernetes then refuses the upgrade from one to the other, either way."""
+
+    def fixed(values: dict) -> list[dict]:
+        objects = helm.render(values)
+        specs = [one(objects, "StatefulSet", role)["spec"] for role in ("scheduler", "server")]
+        return [{key: value for key, value in spec.items() if key not in CHANGEABLE} for spec in specs]
+
+    assert (fixed(before) != fixed(after)) == (item is not None)
+    assert item is None or f"- {item}" in (CHART / "README.md").read_text(encoding="utf-8")
+
+
 def test_flight_records_are_written_where_a_volume_is(helm: Helm):
     volume = {"nfs": {"server": "files", "path": "/records"}}
     workload = one(helm.render({"server": {"flightRecorder": {"volume": volume}}}), "StatefulSet", "server")

@@ -113,6 +113,21 @@ def test_a_server_is_ready_from_its_registration_on_also_while_the_scheduler_is_
     assert metrics(address)["shoal_server_registered"] == 1
 
 
+def test_a_scheduler_is_ready_as_soon_as_it_answers_and_needs_nobody_else_for_it(cluster: Cluster):
+    scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=1000)
+    address = http_address(scheduler)
+
+    def is_ready() -> bool:
+        return get(f"{address}/readyz") == get(f"{address}/healthz") == (200, "ok\n")
+
+    assert is_ready(), "no server has registered yet"
+    server = cluster.start_server("alpha")
+    assert is_ready()
+    server.send(signal.SIGKILL)
+    cluster.wait_for_server("alpha", "lost")
+    assert is_ready(), "its only server is lost"
+
+
 def test_a_server_that_has_not_registered_is_healthy_and_not_ready(cluster: Cluster):
     server = cluster.launch_server("--http", f"{LOOPBACK}:0", scheduler=f"{LOOPBACK}:1")
     address = http_address(server)

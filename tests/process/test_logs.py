@@ -65,6 +65,19 @@ def test_in_json_every_line_is_an_object_and_a_lost_rank_is_named_with_its_ids(c
     assert lost[0]["rank"] == "1" and lost[0]["job"] == opened["job"]
 
 
+def test_without_events_a_scheduler_writes_of_its_cluster_only_what_is_wrong(cluster: Cluster):
+    scheduler = cluster.start_scheduler("--log-events=false", lease_ttl_ms=1000)
+    server = cluster.start_server("alpha")
+    digests(cluster.start_ranks(2))
+    server.send(signal.SIGKILL)
+    scheduler.wait_for_line(rf"^{TIME} WARNING scheduler server-lost server alpha: ")
+    scheduler.send(signal.SIGTERM)
+    assert scheduler.wait() == 0
+    lines = re.findall(rf"^{TIME} (\w+) scheduler ([\w-]+)", scheduler.output, re.MULTILINE)
+    of_itself = {"scheduler-listening", "scheduler-stopped"}
+    assert {key for level, key in lines if level == "INFO"} == of_itself, scheduler.output
+
+
 @pytest.mark.parametrize("name", ["shoal-scheduler", "shoal-server"])
 def test_an_unknown_format_is_refused_with_those_that_there_are(cluster: Cluster, name: str):
     process = cluster.start(
