@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -11,9 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "cli/tables.h"
 #include "core/json_text.h"
 #include "core/no_leader.h"
+#include "core/ucx_release.h"
 #include "core/version.h"
 #include "process/scheduler_address.h"
 #include "proto/status_text.h"
@@ -307,6 +310,50 @@ bool MovesByRdma(const v1::ServerStatus& server) {
          text.find(",ud_") != std::string::npos || text.find(",dc_") != std::string::npos;
 }
 
+// "1.13.1"; empty: it does not say.
+std::string UcxVersionOf(const v1::ServerStatus& server) {
+  const std::string text = TransportsOf(server);
+  absl::string_view version = text;
+  if (!absl::ConsumePrefix(&version, "ucx ")) return "";
+  return std::string(version.substr(0, version.find(':')));
+}
+
+bool UcxAgrees(const std::string& one, const std::string& other) {
+  const std::optional<UcxRelease> release_of_one = ParseUcxRelease(one);
+  const std::optional<UcxRelease> release_of_other = ParseUcxRelease(other);
+  if (!release_of_one.has_value() || !release_of_other.has_value()) return one == other;
+  return ReleasesThatAgree(*release_of_one) == ReleasesThatAgree(*release_of_other);
+}
+
+// With the shoal-perf beside this program, or the first server if that is not known: a job uses all servers.
+void JudgeUcx(const Examination& seen, Findings* findings) {
+  std::string known = "shoal-perf here";
+  std::string version_of_known = seen.ucx_version;
+  std::set<std::string> versions;
+  bool all_agree = true;
+  for (const auto& [server, ways] : TriedServers(seen)) {
+    const std::string version = UcxVersionOf(*server);
+    if (version.empty()) continue;
+    const std::string who = absl::StrCat("server ", server->name(), " on ", server->node());
+    if (version_of_known.empty()) {
+      known = who;
+      version_of_known = version;
+    }
+    versions.insert(version);
+    if (UcxAgrees(version, version_of_known)) continue;
+    all_agree = false;
+    // Within a node memory is shared, and UCX is not asked.
+    const bool all_within_node = std::all_of(ways.begin(), ways.end(), [](const Way* way) { return way->within_node; });
+    findings->Add("ucx", all_within_node ? Verdict::kWarning : Verdict::kProblem,
+                  absl::StrCat(who, " has UCX ", version, ", ", known, " has ", version_of_known,
+                               ": they do not understand each other"),
+                  "give all members of the cluster one release of UCX; 1.13 to 1.18 understand each other");
+  }
+  if (!all_agree || versions.empty()) return;
+  const std::string here = seen.ucx_version.empty() ? "" : absl::StrCat("shoal-perf here has ", seen.ucx_version, ", ");
+  findings->Good("ucx", absl::StrCat(here, "servers have ", absl::StrJoin(versions, ", ")));
+}
+
 void JudgeRdma(const Examination& seen, Findings* findings) {
   if (seen.node.rdma_devices.empty()) return;
   const std::string devices = absl::StrJoin(seen.node.rdma_devices, ", ");
@@ -363,6 +410,7 @@ void MeasureBandwidths(const DataPlane& data_plane, uint64_t timeout_ms, Examina
 Examination Look(const ExamineOptions& options, ClusterClient* client) {
   Examination seen;
   seen.node = ReadNodeSettings("/");
+  seen.ucx_version = UcxVersionOfPerf(options.timeout_ms).value_or("");
   seen.schedulers = AskEach(options.scheduler, options.timeout_ms);
   seen.asked_unix_ms = UnixMs();
   absl::StatusOr<v1::Cluster> cluster = client->GetCluster();
@@ -396,6 +444,7 @@ std::vector<Finding> Judge(const Examination& examination) {
   if (is_known) {
     JudgeClock(examination, &findings);
     JudgeServers(examination, &findings);
+    JudgeUcx(examination, &findings);
     JudgeBandwidths(examination, &findings);
     JudgeDevices(examination.ways, &findings);
     JudgeTcp(examination, &findings);

@@ -46,6 +46,7 @@ struct Examination {
   // By the server's name. Not of those on this node, nor of those that were not reached; none: it was not asked for.
   std::map<std::string, absl::StatusOr<Bandwidth>> bandwidths;
   NodeSettings node;
+  std::string ucx_version;  // of the shoal-perf beside this program; empty: not known
   uint64_t asked_unix_ms = 0;
   uint64_t answered_unix_ms = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -62,13 +63,23 @@ std::string NotShownText(uint64_t count, const std::string& what) {
 
 std::string AgoText(uint64_t milliseconds) { return absl::StrCat(AgeText(milliseconds), " ago"); }
 
+// "0-127", "0,8,16,24 +12": in their order; those that the column has no room for are counted.
 template <typename Ranks>
 std::string RanksText(const Ranks& ranks) {
-  constexpr size_t kShown = 8;
-  const auto count = static_cast<size_t>(ranks.size());
-  const auto first = ranks.begin();
-  const std::string listed = absl::StrJoin(first, first + static_cast<ptrdiff_t>(std::min(count, kShown)), ",");
-  return count <= kShown ? OrDash(listed) : absl::StrCat(listed, " +", count - kShown);
+  constexpr size_t kMostListed = 18;  // characters
+  std::string listed;
+  for (auto it = ranks.begin(); it != ranks.end();) {
+    auto end = std::next(it);
+    while (end != ranks.end() && *end == *std::prev(end) + 1) ++end;
+    if (end - it < 3) end = std::next(it);
+    const std::string run = end - it == 1 ? absl::StrCat(*it) : absl::StrCat(*it, "-", *std::prev(end));
+    if (!listed.empty() && listed.size() + 1 + run.size() > kMostListed) {
+      return absl::StrCat(listed, " +", ranks.end() - it);
+    }
+    absl::StrAppend(&listed, listed.empty() ? "" : ",", run);
+    it = end;
+  }
+  return OrDash(listed);
 }
 
 // By which ways the ranks reach their servers; ranks that go the same ways share a line.
@@ -94,6 +105,20 @@ std::string GroupsText(const v1::JobStatus& job) {
   return kinds.empty() ? count : absl::StrCat(count, " (", absl::StrJoin(kinds, ", "), ")");
 }
 
+// "" if none was made, or the scheduler is too old to tell.
+std::string SavesText(const v1::Cluster& cluster) {
+  const uint64_t saved = cluster.newest_save_unix_ms();
+  if (saved == 0) return "";
+  const uint64_t now = cluster.now_unix_ms();  // both by the scheduler's clock
+  const std::string failed = cluster.saves_failed() == 0
+                                 ? ""
+                                 : absl::StrCat(" ", cluster.saves_failed(), " of ",
+                                                Plural(cluster.saves_succeeded() + cluster.saves_failed(), "save"),
+                                                " failed since the scheduler began to lead.");
+  return absl::StrCat(" The newest save, ", AgoText(now > saved ? now - saved : 0), ", took ",
+                      MillisecondsText(cluster.newest_save_ns(), 1), ".", failed);
+}
+
 // Which jobs a server serves.
 std::string ServesText(const v1::ServerStatus& server) {
   return server.job_id() == 0 ? "all" : absl::StrCat("job ", server.job_id());
@@ -102,6 +127,56 @@ std::string ServesText(const v1::ServerStatus& server) {
 std::string PeersText(const v1::ServerLoad& load) {
   if (load.shared_memory_peers() == 0) return absl::StrCat(load.peers());
   return absl::StrCat(load.peers(), " (", load.shared_memory_peers(), " by shared memory)");
+}
+
+// "" if they are not known, or no rank is left.
+std::string RatesText(const v1::JobStatus& job) {
+  const uint64_t live = TotalsOf(job).live;
+  if (!job.has_rates() || live == 0) return "";
+  const v1::JobRates& rates = job.rates();
+  // Every rank counts an op that all of them make.
+  const auto ops_text = [live](double of_all_ranks) { return RateText(of_all_ranks / static_cast<double>(live)); };
+  const std::string failed =
+      rates.failed_ops() > 0 ? absl::StrCat(", ", ops_text(rates.failed_ops()), " failed ops/s") : "";
+  return WrapText(absl::StrCat("Rates lately: ", ops_text(rates.ops()), " ops/s", failed, "; by all ranks together ",
+                               BytesRateText(rates.bytes_pushed()), "/s pushed, ", BytesRateText(rates.bytes_pulled()),
+                               "/s pulled"),
+                  4);
+}
+
+std::string LinkText(const v1::LinkFacts& link) {
+  if (link.within_node()) return "servers on the ranks' own node";
+  std::vector<std::string> facts;
+  const double bit_per_s = 8 * static_cast<double>(link.bytes_per_s());
+  if (bit_per_s >= 1e9) {
+    facts.push_back(absl::StrFormat("%.1f Gbit/s", bit_per_s / 1e9));
+  } else if (bit_per_s > 0) {
+    facts.push_back(absl::StrFormat("%.0f Mbit/s", bit_per_s / 1e6));
+  }
+  if (link.round_trip_ns() > 0) facts.push_back(absl::StrCat("round trip ", MillisecondsText(link.round_trip_ns(), 1)));
+  if (link.message_ns() > 0) {
+    facts.push_back(absl::StrFormat("%.1f us for each message", static_cast<double>(link.message_ns()) / 1e3));
+  }
+  return facts.empty() ? "not measured" : absl::StrJoin(facts, ", ");
+}
+
+// The links that groups were planned with; groups that have the same share a line.
+std::string LinksText(const v1::JobStatus& job) {
+  std::map<std::string, std::set<std::string>> groups;  // rails of a group share its name
+  for (const v1::GroupStatus& group : job.groups()) {
+    if (group.has_link()) groups[LinkText(group.link())].insert(group.name());
+  }
+  std::string text;
+  for (const auto& [link, names] : groups) {
+    constexpr size_t kShown = 4;
+    const size_t shown = std::min(names.size(), kShown);
+    const std::string listed =
+        absl::StrJoin(names.begin(), std::next(names.begin(), static_cast<ptrdiff_t>(shown)), ", ");
+    const std::string more = shown == names.size() ? "" : absl::StrCat(" and ", names.size() - shown, " more");
+    const std::string whose = names.size() == 1 ? "group " : "groups ";
+    text += WrapText(absl::StrCat("Link of ", whose, listed, more, ": ", link), 4);
+  }
+  return text;
 }
 
 // Of ops that ended well; "" if none did, or the ranks are too old to tell.
@@ -159,12 +234,17 @@ std::string WrapText(const std::string& text, size_t indent) {
 
 std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler, uint64_t now_unix_ms) {
   const uint64_t started = cluster.started_at_unix_ms();
-  return absl::StrCat("Cluster ", cluster.cluster_id(), " at ", scheduler, " (Shoal ", cluster.software_version(),
-                      "): map epoch ", cluster.epoch(), ", ", Plural(cluster.servers_live(), "server"), " live, ",
-                      cluster.servers_lost(), " lost, ", Plural(cluster.jobs(), "job"), ", ",
-                      Plural(cluster.workers(), "worker"), "; up ",
-                      AgeText(now_unix_ms > started ? now_unix_ms - started : 0), ", lease ",
-                      AgeText(cluster.lease_ttl_ms()), ", state in ", cluster.store(), "\n");
+  const std::string text =
+      WrapText(absl::StrCat("Cluster ", cluster.cluster_id(), " at ", scheduler, " (Shoal ", cluster.software_version(),
+                            "): up ", AgeText(now_unix_ms > started ? now_unix_ms - started : 0), ", lease ",
+                            AgeText(cluster.lease_ttl_ms())),
+               4);
+  const std::string leader =
+      cluster.leader().empty() ? "" : absl::StrCat("The scheduler at ", cluster.leader(), " leads. ");
+  return absl::StrCat(
+      text, "It has map epoch ", cluster.epoch(), ", ", Plural(cluster.servers_live(), "server"), " live, ",
+      cluster.servers_lost(), " lost, ", Plural(cluster.jobs(), "job"), ", ", Plural(cluster.workers(), "worker"),
+      ".\n", WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4));
 }
 
 std::string ServersText(const v1::ListServersResponse& servers, TableExtent extent) {
@@ -248,7 +328,7 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
       absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", world size ", job.world_size(),
                    ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0), "\n");
   for (const std::string& trouble : TroublesOf(job)) text += WrapText(trouble, 4);
-  absl::StrAppend(&text, OpTimesText(job), TransportsText(job));
+  absl::StrAppend(&text, RatesText(job), OpTimesText(job), TransportsText(job));
   std::vector<TableRow> rows = {{"RANK", "NODE", "PID", "STATE", "HEARTBEAT", "OPS", "FAILED", "PUSHED", "MEAN OP"}};
   for (const v1::RankStatus& rank : job.ranks()) {
     const v1::WorkerLoad& load = rank.load();
@@ -259,13 +339,15 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
   }
   absl::StrAppend(&text, "\n", AlignTable(rows));
   if (job.groups().empty()) return absl::StrCat(text, "\nNo open groups.\n");
-  rows = {{"GROUP", "STATE", "RANKS", "WITHIN A NODE", "WIRE", "CHUNKS", "EPOCH"}};
+  rows = {{"GROUP", "STATE", "RANKS", "WITHIN A NODE", "WIRE", "CHUNKS", "CREDIT", "EPOCH"}};
   for (const v1::GroupStatus& group : job.groups()) {
     const std::string rail = group.rails() == 0 ? "" : absl::StrCat(" rail ", group.rail(), " of ", group.rails());
     rows.push_back({group.name() + rail, group.state(), RanksText(group.ranks()), OrDash(group.node_reduce()),
-                    OrDash(group.wire()), BytesText(group.max_chunk_bytes()), absl::StrCat(group.epoch())});
+                    OrDash(group.wire()), BytesText(group.max_chunk_bytes()),
+                    group.credit_chunks() == 0 ? "-" : absl::StrCat(group.credit_chunks()),
+                    absl::StrCat(group.epoch())});
   }
-  return absl::StrCat(text, "\n", AlignTable(rows));
+  return absl::StrCat(text, "\n", AlignTable(rows), LinksText(job));
 }
 
 std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms) {
@@ -324,6 +406,12 @@ std::string SlotMemoryText(const v1::ServerStatus& server) {
       all == 0 ? 0 : static_cast<double>(server.load().slot_memory_used_bytes()) / static_cast<double>(all);
   return absl::StrFormat("%.0f %% of %s", 100 * used, BytesText(all));
 }
+
+std::string RateText(double per_s) {
+  return per_s < 10 ? absl::StrFormat("%.1f", per_s) : absl::StrFormat("%.0f", per_s);
+}
+
+std::string BytesRateText(double bytes_per_s) { return BytesText(static_cast<uint64_t>(bytes_per_s)); }
 
 std::string MillisecondsText(uint64_t sum_ns, uint64_t count) {
   return absl::StrFormat("%.2f ms", 1e-6 * static_cast<double>(sum_ns) / static_cast<double>(count));

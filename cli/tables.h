@@ -41,6 +41,9 @@ std::string EventText(const v1::Event& event);
 std::string Plural(uint64_t count, const std::string& what);
 // "12 % of 256.0 MiB".
 std::string SlotMemoryText(const v1::ServerStatus& server);
+// Per second: "9.5", "120"; "25.0 MiB".
+std::string RateText(double per_s);
+std::string BytesRateText(double bytes_per_s);
 // "2.50 ms": the mean of `count` (not 0) times whose sum is given.
 std::string MillisecondsText(uint64_t sum_ns, uint64_t count);
 // "25.0 MiB", "17 B".

@@ -14,12 +14,6 @@ namespace {
 
 constexpr char kClearScreen[] = "\x1b[H\x1b[2J";
 
-std::string BytesRateText(double bytes_per_s) { return BytesText(static_cast<uint64_t>(bytes_per_s)); }
-
-std::string RateText(double per_s) {
-  return per_s < 10 ? absl::StrFormat("%.1f", per_s) : absl::StrFormat("%.0f", per_s);
-}
-
 // When numbers of that age were counted.
 double CountedAtS(const ClusterSample& sample, uint64_t age_ms) {
   return std::chrono::duration<double>(sample.at.time_since_epoch()).count() - static_cast<double>(age_ms) / 1e3;

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     return shoal::kExitOk;
   }
   if (options->version) {
-    std::printf("shoal-perf %s\n", shoal_version());
+    std::printf("shoal-perf %s (%s)\n", shoal_version(), shoal_network_version());
     return shoal::kExitOk;
   }
   if (!options->way.empty()) return shoal::RunWay(*options);

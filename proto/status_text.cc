@@ -3,6 +3,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -14,16 +15,33 @@
 namespace shoal {
 namespace {
 
-std::string MissingText(const v1::GroupStatus& group) {
-  if (group.missing_ranks().empty()) return absl::StrCat("group ", group.name(), " waits to be opened");
-  constexpr int kShown = 8;
-  const int shown = std::min(group.missing_ranks_size(), kShown);
-  const auto first = group.missing_ranks().begin();
-  const std::string ranks = absl::StrJoin(first, first + shown, ", ");
-  const int more = group.missing_ranks_size() - shown;
-  return absl::StrCat("group ", group.name(),
-                      group.missing_ranks_size() == 1 ? " waits for rank " : " waits for ranks ", ranks,
-                      more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+template <typename Ranks>
+std::string RanksText(const Ranks& ranks) {
+  constexpr ptrdiff_t kShown = 8;
+  const auto first = ranks.begin();
+  const ptrdiff_t count = ranks.end() - first;
+  const ptrdiff_t shown = std::min(count, kShown);
+  return absl::StrCat(count == 1 ? "rank " : "ranks ", absl::StrJoin(first, first + shown, ", "),
+                      count == shown ? "" : absl::StrCat(" and ", count - shown, " more"));
+}
+
+std::string WaitText(const v1::MissingServers& servers) {
+  return absl::StrCat("waits for servers: ", servers.registered(), " of ", servers.wanted(), " registered");
+}
+
+std::string WaitText(const v1::GroupStatus& group) {
+  if (!group.missing_ranks().empty()) return absl::StrCat("waits for ", RanksText(group.missing_ranks()));
+  return group.has_missing_servers() ? WaitText(group.missing_servers()) : "waits to be opened";
+}
+
+std::vector<uint32_t> RanksThatHaveNotJoined(const v1::JobStatus& job) {
+  std::set<uint32_t> joined;
+  for (const v1::RankStatus& rank : job.ranks()) joined.insert(rank.rank());
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < job.world_size(); ++rank) {
+    if (!joined.contains(rank)) missing.push_back(rank);
+  }
+  return missing;
 }
 
 }  // namespace
@@ -83,8 +101,15 @@ std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow) {
     trouble.push_back(absl::StrCat("rank ", rank.rank(), " on ", rank.node().empty() ? "an unknown node" : rank.node(),
                                    " lost: ", rank.reason()));
   }
+  if (job.has_missing_servers()) {
+    // Its ranks do not ask for groups yet, which would name those that are missing. And if all are on one node, it
+    // needs no server once they are there.
+    const std::vector<uint32_t> missing = RanksThatHaveNotJoined(job);
+    if (!missing.empty()) trouble.push_back(absl::StrCat("waits for ", RanksText(missing), " to join"));
+    trouble.push_back(WaitText(job.missing_servers()));
+  }
   for (const v1::GroupStatus& group : job.groups()) {
-    if (group.state() == "waiting") trouble.push_back(MissingText(group));
+    if (group.state() == "waiting") trouble.push_back(absl::StrCat("group ", group.name(), " ", WaitText(group)));
   }
   if (!with_slow) return trouble;
   for (const v1::SlowRank& slow : job.slow_ranks()) {

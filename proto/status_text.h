@@ -34,8 +34,8 @@ struct GroupCounts {
 };
 GroupCounts CountGroups(const v1::JobStatus& job);
 
-// What is wrong with a job, in sentences: why it failed, lost ranks with their reasons, groups that are not complete,
-// and slow ranks and servers.
+// What is wrong with a job, in sentences: why it failed, lost ranks with their reasons, servers that are waited for,
+// groups that are not complete, and slow ranks and servers.
 // Those that show what is slow elsewhere leave it out.
 std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow = true);
 

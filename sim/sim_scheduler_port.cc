@@ -31,7 +31,8 @@ scheduler::Request AsRequest(const JoinJobCall& call) {
                             .pid = kPid,
                             .colocation = static_cast<uint32_t>(call.member.colocation),
                             .colocates_without_servers = call.member.colocates_without_servers,
-                            .node_reduce = AsRequest(call.member.node_reduce)};
+                            .node_reduce = AsRequest(call.member.node_reduce),
+                            .min_servers = call.min_servers};
 }
 
 scheduler::Request AsRequest(const JoinGroupCall& call) {

@@ -20,11 +20,15 @@ std::string WithoutDevices(const std::set<std::string>& transports) {
 
 }  // namespace
 
-std::string UcxTransport::Describe() const {
+std::string UcxVersion() {
   unsigned major = 0;
   unsigned minor = 0;
   unsigned release = 0;
   ucp_get_version(&major, &minor, &release);
+  return absl::StrCat(major, ".", minor, ".", release);
+}
+
+std::string UcxTransport::Describe() const {
   std::set<std::string> used;
   for (const auto& [id, peer] : peers_) {
     if (peer->state == PeerState::kUp) used.insert(peer->transports.begin(), peer->transports.end());
@@ -39,7 +43,7 @@ std::string UcxTransport::Describe() const {
       absl::StrAppend(&what, ", not what was asked for: ", ucx_settings_.transports());
     }
   }
-  return absl::StrCat("ucx ", major, ".", minor, ".", release, ": ", what);
+  return absl::StrCat("ucx ", UcxVersion(), ": ", what);
 }
 
 TransportReport UcxTransport::Report(std::span<const PeerId> peers) const {

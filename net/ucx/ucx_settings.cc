@@ -1,7 +1,6 @@
 #include "net/ucx/ucx_settings.h"
 
 #include <ifaddrs.h>
-#include <ucp/api/ucp.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/ucx_release.h"
 #include "process/node_address.h"
 #include "process/socket_address.h"
 
@@ -24,23 +24,9 @@ constexpr char kTcpSegment[] = "576k";
 // sends whole, from where it lies.
 constexpr char kLargestTcpCopy[] = "4k";
 
-struct UcxRelease {
-  unsigned major = 0;
-  unsigned minor = 0;
-};
+UcxRelease UsedRelease() { return *ParseUcxRelease(UcxVersion()); }
 
-// Of the library that runs, which need not be the one we were compiled against.
-UcxRelease UsedRelease() {
-  UcxRelease used;
-  unsigned release = 0;
-  ucp_get_version(&used.major, &used.minor, &release);
-  return used;
-}
-
-bool IsAtMost1Point(unsigned minor) {
-  const UcxRelease used = UsedRelease();
-  return used.major == 1 && used.minor <= minor;
-}
+bool IsAtMost1Point(uint32_t minor) { return UsedRelease().IsAtMost1Point(minor); }
 
 std::string FromEnvironment(const char* name) {
   const char* value = getenv(name);
@@ -95,14 +81,6 @@ void AddUnlessInEnvironment(const std::string& transport, const std::string& nam
   if (getenv(absl::StrCat("UCX_", full_name).c_str()) != nullptr) return;
   const char* const family = transport == "TCP" ? "" : transport.starts_with("UD_") ? "UD_" : "RC_";
   settings->push_back({IsAtMost1Point(13) ? absl::StrCat(family, name) : full_name, value});
-}
-
-// Releases of UCX whose processes can send each other large messages. UCX does not check it: between 1.22 and older
-// ones connections are made, and the first rendezvous fails over a remote key that is not understood
-// (tests/ucx_versions).
-std::string ReleasesThatAgree() {
-  const UcxRelease release = UsedRelease();
-  return IsAtMost1Point(18) ? "1.18-or-older" : absl::StrCat(release.major, ".", release.minor);
 }
 
 std::string DeviceToListenOn(const UcxTransportOptions& options) {
@@ -178,7 +156,8 @@ size_t UcxSettings::rendezvous_threshold_bytes() const { return chunks_fit_segme
 std::string UcxSettings::Agreement() const {
   const std::vector<std::string> transports = Split(transports_.empty() ? "all" : transports_);
   const std::set<std::string> sorted(transports.begin(), transports.end());
-  std::string agreement = absl::StrCat("ucx=", ReleasesThatAgree(), " transports=", absl::StrJoin(sorted, ","));
+  std::string agreement =
+      absl::StrCat("ucx=", ReleasesThatAgree(UsedRelease()), " transports=", absl::StrJoin(sorted, ","));
   if (chunks_fit_segments_) absl::StrAppend(&agreement, " tcp-segment=", kTcpSegment);
   for (const char* name : {"UCX_TCP_RX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "UCX_CM_USE_ALL_DEVICES"}) {
     if (const char* value = getenv(name); value != nullptr) absl::StrAppend(&agreement, " ", name, "=", value);

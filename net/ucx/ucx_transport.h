@@ -48,6 +48,9 @@ struct UcxTransportOptions {
 // Internal and others: UCX failed; the text has its reason.
 absl::StatusOr<std::unique_ptr<Transport>> MakeUcxTransport(const UcxTransportOptions& options);
 
+// "1.13.1": of the library that runs, which need not be the one that this was compiled against.
+std::string UcxVersion();
+
 }  // namespace shoal
 
 #endif  // SHOAL_NET_UCX_UCX_TRANSPORT_H_

@@ -64,7 +64,8 @@ absl::StatusOr<Place> PlaceOf(const std::string& token) {
 // or `name` on, and returns the place of what has no room; nullopt: all of it had.
 class JobPart {
  public:
-  JobPart(const Job& job, Now now, PageRoom* room, JobView* view) : job_(job), now_(now), room_(*room), view_(*view) {}
+  JobPart(const Job& job, const ServerRegistry& servers, Now now, PageRoom* room, JobView* view)
+      : job_(job), servers_(servers), now_(now), room_(*room), view_(*view) {}
 
   std::optional<Place> AddAll(const Place& from, const GroupRounds* rounds) {
     if (!AddJobAlone()) return from;
@@ -90,6 +91,7 @@ class JobPart {
     view_.started_at_unix_ms = job_.started_at_unix_ms;
     view_.load = job_.load.sum();
     if (view_.load_is_whole) view_.rates = job_.load.Rates();
+    if (job_.open()) view_.missing_servers = Missing(job_.AwaitedServers());
     for (const auto& [rank, worker] : job_.workers) {
       if (worker.state.phase == MemberPhase::kLive) view_.load.retained_results += worker.load.retained_results;
     }
@@ -142,6 +144,7 @@ class JobPart {
       view.state.ranks = round.ranks;
       view.state.max_chunk_bytes = round.max_chunk_bytes;
       view.state.wire = round.wire;
+      if (view.missing_ranks.empty()) view.missing_servers = Missing(round.MinServers());
       if (!room_.Take(MostBytes(view))) {
         return Place{.job = job_.id, .section = Section::kWaitingGroups, .name = round.name};
       }
@@ -150,18 +153,29 @@ class JobPart {
     return std::nullopt;
   }
 
+  // nullopt: so many servers are there for the job.
+  std::optional<MissingServers> Missing(uint32_t wanted) {
+    if (wanted == 0) return std::nullopt;
+    if (!registered_.has_value()) registered_ = static_cast<uint32_t>(servers_.ServersOf(job_.id).size());
+    if (*registered_ >= wanted) return std::nullopt;
+    return MissingServers{.registered = *registered_, .wanted = wanted};
+  }
+
   Place Next(Section section, uint64_t number) const { return {.job = job_.id, .section = section, .number = number}; }
 
   const Job& job_;
+  const ServerRegistry& servers_;
   const Now now_;
   PageRoom& room_;
   JobView& view_;
+  std::optional<uint32_t>
+      registered_;  // servers that serve the job; nullopt: not counted, as nobody asked for that yet
 };
 
 }  // namespace
 
 absl::StatusOr<JobsPage> PageOfJobs(const ListJobs& request, const JobRegistry& jobs, const GroupRounds& rounds,
-                                    Now now) {
+                                    const ServerRegistry& servers, Now now) {
   if (!request.name.empty() && jobs.FindByName(request.name) == nullptr) return jobs.NoneNamed(request.name);
   const absl::StatusOr<Place> from = PlaceOf(request.page_token);
   if (!from.ok()) return from.status();
@@ -175,7 +189,7 @@ absl::StatusOr<JobsPage> PageOfJobs(const ListJobs& request, const JobRegistry& 
     std::optional<Place> next = start;
     if (!is_full) {
       JobView view;
-      next = JobPart(job, now, &room, &view).AddAll(start, request.without_groups ? nullptr : &rounds);
+      next = JobPart(job, servers, now, &room, &view).AddAll(start, request.without_groups ? nullptr : &rounds);
       if (!next.has_value() || page.jobs.empty()) {
         page.jobs.push_back(std::move(view));
       } else {

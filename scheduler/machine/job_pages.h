@@ -12,12 +12,13 @@
 #include "scheduler/machine/job_registry.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_responses.h"
+#include "scheduler/machine/server_registry.h"
 
 namespace shoal::scheduler {
 
 // InvalidArgument: the page token is none. NotFound: no job has the name that is asked for.
 absl::StatusOr<JobsPage> PageOfJobs(const ListJobs& request, const JobRegistry& jobs, const GroupRounds& rounds,
-                                    Now now);
+                                    const ServerRegistry& servers, Now now);
 
 }  // namespace shoal::scheduler
 

@@ -32,6 +32,14 @@ bool Job::AllHaveBeenHeard() const {
       workers, [](const auto& entry) { return entry.second.heard || entry.second.state.phase != MemberPhase::kLive; });
 }
 
+uint32_t Job::AwaitedServers() const {
+  uint32_t most = 0;
+  for (const auto& [rank, worker] : workers) {
+    if (worker.state.phase == MemberPhase::kLive) most = std::max(most, worker.awaited_servers);
+  }
+  return most;
+}
+
 std::vector<std::string> Job::NodesOf(const std::vector<JobRank>& ranks) const {
   std::vector<std::string> nodes;
   nodes.reserve(ranks.size());
@@ -190,6 +198,10 @@ bool JobRegistry::AssignServer(JobId id, JobRank rank, bool wanted) {
 void JobRegistry::NoteColocatedServers(JobId id, const std::vector<JobRank>& ranks) {
   Job& job = jobs_.at(id);
   for (const JobRank rank : ranks) job.workers.at(rank).has_colocated_server = true;
+}
+
+void JobRegistry::NoteAwaitedServers(JobId id, JobRank rank, uint32_t count) {
+  jobs_.at(id).workers.at(rank).awaited_servers = count;
 }
 
 bool JobRegistry::NeedsNoServers(JobId id) {

@@ -47,6 +47,7 @@ struct Worker {
   uint64_t last_heartbeat_ns = 0;
   ProcessSigns signs;
   bool has_colocated_server = false;  // it was told to run one
+  uint32_t awaited_servers = 0;       // it asks again until it hears of so many; 0: it waits for none
   bool heard = false;                 // its load is known: it has sent a heartbeat to this scheduler
 };
 
@@ -74,6 +75,8 @@ struct Job {
 
   // The load of every rank that is live is known.
   bool AllHaveBeenHeard() const;
+  // The most servers that one of its live ranks waits for before it asks for groups; 0: none waits.
+  uint32_t AwaitedServers() const;
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
   // "rank 3 of job "gpt" on node b".
   std::string Describe(JobRank rank) const;
@@ -124,6 +127,10 @@ class JobRegistry {
   bool AssignServer(JobId job, JobRank rank, bool wanted);
   // These ranks of the job are asked to run a colocated server each.
   void NoteColocatedServers(JobId job, const std::vector<JobRank>& ranks);
+
+  // The live rank was answered that there are fewer servers than these, which it waits for; 0: it has what it wanted.
+  // Not saved: a rank that waits asks again, several times a second.
+  void NoteAwaitedServers(JobId job, JobRank rank, uint32_t count);
 
   // All ranks of the job are there, and can reduce among themselves on one node. Cheap: ranks ask it again and again.
   bool NeedsNoServers(JobId job);

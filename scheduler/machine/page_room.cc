@@ -19,6 +19,8 @@ constexpr size_t kFlagBytes = 1 + 1;
 constexpr size_t kLengthBytes = 1 + 3;
 constexpr size_t kListedRankBytes = 5;
 
+constexpr size_t kMissingServersBytes = kLengthBytes + 2 * kNumberBytes;
+
 size_t TextBytes(std::string_view text) { return kLengthBytes + text.size(); }
 
 size_t RanksBytes(const std::vector<JobRank>& ranks) { return kLengthBytes + kListedRankBytes * ranks.size(); }
@@ -74,7 +76,8 @@ size_t MostBytes(const GroupView& group) {
   const GroupState& state = group.state;
   return kLengthBytes + kNumbers * kNumberBytes + kLinkBytes + TextBytes(state.name) + RanksBytes(state.ranks) +
          RanksBytes(group.missing_ranks) + TextBytes(kLongestState) + TextBytes(WireFormatName(state.wire)) +
-         TextBytes(NodeReduceModeName(state.node_reduce));
+         TextBytes(NodeReduceModeName(state.node_reduce)) +
+         (group.missing_servers.has_value() ? kMissingServersBytes : 0);
 }
 
 size_t MostBytes(const SlowRank& rank) {
@@ -93,7 +96,8 @@ size_t MostBytesOfJobAlone(const JobView& job) {
   constexpr size_t kNumbers = 3;
   constexpr size_t kRatesBytes = kLengthBytes + 4 * kFractionBytes + 3 * kNumberBytes;
   return kLengthBytes + kNumbers * kNumberBytes + kFlagBytes + TextBytes(job.name) +
-         TextBytes(JobPhaseName(job.phase)) + TextBytes(job.failure) + BytesOfAllRanks(job.load) + kRatesBytes;
+         TextBytes(JobPhaseName(job.phase)) + TextBytes(job.failure) + BytesOfAllRanks(job.load) + kRatesBytes +
+         (job.missing_servers.has_value() ? kMissingServersBytes : 0);
 }
 
 absl::StatusOr<uint64_t> NumberInToken(const std::string& text, const std::string& token) {

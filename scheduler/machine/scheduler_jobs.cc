@@ -41,12 +41,15 @@ bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now
   const bool colocate_server = jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request));
   if (!saves_.all_saved()) jobs_.HoldLease(joined->job, request.rank);
   AfterSave(BeginRankLease{joined->job, request.rank, request.incarnation});
-  AfterSave(
-      Reply{handle, Response(JobJoined{.job = joined->job,
-                                       .lease_ttl_ms = settings_.lease_ttl_ms,
-                                       .server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size()),
-                                       .colocate_server = colocate_server,
-                                       .needs_no_servers = jobs_.NeedsNoServers(joined->job)})});
+  const auto server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size());
+  const bool needs_no_servers = jobs_.NeedsNoServers(joined->job);
+  const bool has_to_wait = server_count < request.min_servers && !needs_no_servers;
+  jobs_.NoteAwaitedServers(joined->job, request.rank, has_to_wait ? request.min_servers : 0);
+  AfterSave(Reply{handle, Response(JobJoined{.job = joined->job,
+                                             .lease_ttl_ms = settings_.lease_ttl_ms,
+                                             .server_count = server_count,
+                                             .colocate_server = colocate_server,
+                                             .needs_no_servers = needs_no_servers})});
   return true;
 }
 

@@ -208,7 +208,7 @@ void SchedulerMachine::OnEvent(const StreamClosed& event, Now now, SchedulerActi
 }
 
 void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions* actions) {
-  save_numbers_.Count(event.status.ok(), event.took_ns);
+  save_numbers_.Count(event.status.ok(), event.took_ns, now);
   if (event.status.ok()) {
     // Nobody could renew a lease for certain while the store failed.
     if (saves_.OnSaved(event.number)) {

@@ -173,6 +173,14 @@ struct ServersPage {
   std::string next_page_token = "";  // empty: this is the last page
 };
 
+// Servers that are waited for, while there are too few.
+struct MissingServers {
+  uint32_t registered = 0;  // that serve the job, and do not drain
+  uint32_t wanted = 0;
+
+  friend bool operator==(const MissingServers&, const MissingServers&) = default;
+};
+
 struct RankView {
   JobRank rank;
   RankState state;
@@ -184,6 +192,7 @@ struct GroupView {
   GroupState state;
   bool open = false;  // false: it waits for ranks or servers and has no id yet
   std::vector<JobRank> missing_ranks;
+  std::optional<MissingServers> missing_servers = std::nullopt;  // while it waits, and no rank is missing
 };
 
 // Or a part of one, if no page has room for all of it: then the next page goes on with it.
@@ -197,6 +206,8 @@ struct JobView {
   uint64_t started_at_unix_ms = 0;
   WorkerLoad load;                // of all ranks together: see JobLoad
   std::optional<JobRates> rates;  // nullopt: not known yet, or a rank has not been heard
+  // Of ranks that wait for servers before they ask for groups: the most that any of them wants.
+  std::optional<MissingServers> missing_servers = std::nullopt;
   std::vector<RankView> ranks;
   std::vector<GroupView> groups;
   std::vector<SlowRank> slow_ranks;

@@ -39,7 +39,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const ListServers& request, 
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ListJobs& request, Now now) {
-  ReplyNow(handle, PageOfJobs(request, jobs_, rounds_, now));
+  ReplyNow(handle, PageOfJobs(request, jobs_, rounds_, servers_, now));
 }
 
 SchedulerNumbers SchedulerMachine::Numbers(Now now) const {

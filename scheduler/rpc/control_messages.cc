@@ -117,7 +117,8 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .pid = message.pid(),
           .colocation = message.colocation(),
           .colocates_without_servers = message.colocates_without_servers(),
-          .node_reduce = std::move(node_reduce)};
+          .node_reduce = std::move(node_reduce),
+          .min_servers = message.min_servers()};
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {

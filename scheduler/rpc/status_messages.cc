@@ -20,6 +20,11 @@ void ToMessage(const RankView& view, v1::RankStatus* message) {
   ToMessage(view.load, message->mutable_load());
 }
 
+void ToMessage(const MissingServers& missing, v1::MissingServers* message) {
+  message->set_registered(missing.registered);
+  message->set_wanted(missing.wanted);
+}
+
 void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   message->set_group_id(view.state.id.value());
   message->set_name(view.state.name);
@@ -29,6 +34,7 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   message->set_state(!view.open ? "waiting" : view.state.failure.empty() ? "open" : "failed");
   message->set_wire(std::string(WireFormatName(view.state.wire)));
   for (const JobRank rank : view.missing_ranks) message->add_missing_ranks(rank.value());
+  if (view.missing_servers.has_value()) ToMessage(*view.missing_servers, message->mutable_missing_servers());
   if (view.open) message->set_node_reduce(std::string(NodeReduceModeName(view.state.node_reduce)));
   if (view.state.rail.has_value()) {
     message->set_rail(view.state.rail->index);
@@ -72,6 +78,7 @@ void ToMessage(const ClusterView& response, v1::Cluster* message) {
   message->set_saves_failed(response.saves.failed);
   message->set_save_ns_total(response.saves.total_ns);
   message->set_newest_save_ns(response.saves.newest_ns);
+  message->set_newest_save_unix_ms(response.saves.newest_unix_ms);
 }
 
 void ToMessage(const ServersPage& response, v1::ListServersResponse* message) {
@@ -110,6 +117,7 @@ void ToMessage(const JobsPage& response, v1::ListJobsResponse* message) {
     job->set_load_is_whole(view.load_is_whole);
     ToMessageOfJob(view.load, job->mutable_load());
     if (view.rates.has_value()) ToMessage(*view.rates, job->mutable_rates());
+    if (view.missing_servers.has_value()) ToMessage(*view.missing_servers, job->mutable_missing_servers());
     for (const RankView& rank : view.ranks) ToMessage(rank, job->add_ranks());
     for (const GroupView& group : view.groups) ToMessage(group, job->add_groups());
     for (const SlowRank& slow : view.slow_ranks) {

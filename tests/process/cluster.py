@@ -230,14 +230,17 @@ class Cluster:
         command = [program("shoal-perf"), "--scheduler", self.scheduler_address, "--job", "perf"]
         return self.start([*command, "--world-size", str(world_size), "--rank", str(rank), *options])
 
-    def shoalctl(self, *arguments: str) -> list[dict]:
-        """The JSON documents that the command prints: one, but for `events --follow`."""
-        command = [program("shoalctl"), "--scheduler", self.scheduler_address, *arguments, "--json"]
+    def shoalctl_text(self, *arguments: str) -> str:
+        command = [program("shoalctl"), "--scheduler", self.scheduler_address, *arguments]
         result = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, preexec_fn=self.before_exec
         )
         assert result.returncode == 0, f"{' '.join(command)}: {result.stderr}"
-        return parse_documents(result.stdout)
+        return result.stdout
+
+    def shoalctl(self, *arguments: str) -> list[dict]:
+        """The JSON documents that the command prints: one, but for `events --follow`."""
+        return parse_documents(self.shoalctl_text(*arguments, "--json"))
 
     def servers(self) -> dict[str, dict]:
         """By name."""

@@ -35,6 +35,8 @@ def test_the_doctor_reaches_every_io_thread_and_the_servers_do_not_mind(cluster:
         (alpha, beta) = of_servers(findings)
         assert alpha[0] == beta[0] == "good"
         assert alpha[1].startswith("server alpha on ") and "2 ports reached" in alpha[1]
+        (ucx,) = [finding for finding in findings if finding["check"] == "ucx"]
+        assert ucx["verdict"] == "good" and re.fullmatch(r"shoal-perf here has ([\d.]+), servers have \1", ucx["text"])
     for server in servers:
         server.send(signal.SIGTERM)
         assert server.wait() == 0, f"{server}"

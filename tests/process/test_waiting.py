@@ -131,6 +131,7 @@ def test_missing_servers_are_counted_while_a_rank_waits(cluster: Cluster):
     cluster.start_server("alpha")
     rank = cluster.start_rank(0, 1, "--min-servers", "2", "--timeout-ms", TIMEOUT_MS)
     rank.wait_for_line(WAITED + r"for reduction servers \([\d.]+ s left\): 1 of 2 are registered with the scheduler at")
+    assert "\njob test: waits for servers: 1 of 2 registered\n" in cluster.shoalctl_text("jobs")
     cluster.start_server("beta")
     assert len(digests([rank])) == 1
 

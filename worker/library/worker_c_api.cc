@@ -7,12 +7,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
 #include "core/op_time_histogram.h"
 #include "core/version.h"
+#include "net/ucx/ucx_transport.h"
 #include "process/clock.h"
 #include "process/node_name.h"
 #include "process/scheduler_address.h"
@@ -269,6 +272,11 @@ extern "C" {
 uint32_t shoal_abi_version(void) { return SHOAL_ABI_VERSION; }
 
 const char* shoal_version(void) { return shoal::kSoftwareVersion; }
+
+const char* shoal_network_version(void) {
+  static const std::string& version = *new std::string(absl::StrCat("ucx ", shoal::UcxVersion()));
+  return version.c_str();
+}
 
 const char* shoal_code_name(shoal_code code) {
   static constexpr const char* kNames[] = {

@@ -29,7 +29,7 @@ void Joining::Begin(uint64_t deadline_ns, Now now, MembershipActions* actions) {
 void Joining::Ask(Now now, MembershipActions* actions) {
   phase_ = Phase::kAsking;
   if (!scheduler_wait_.has_value()) scheduler_wait_.emplace(*scheduler_, now.monotonic_ns, deadline_ns_);
-  call_ = calls_->Start(CallOwner::kJoining, JoinJobCall{*member_},
+  call_ = calls_->Start(CallOwner::kJoining, JoinJobCall{*member_, min_servers_},
                         std::min(deadline_ns_, now.monotonic_ns + attempt_ns_), actions);
 }
 

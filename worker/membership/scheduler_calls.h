@@ -60,6 +60,7 @@ struct MemberId {
 
 struct JoinJobCall {
   JobMember member;
+  uint32_t min_servers = 0;  // that it waits for before it asks for groups, for those who look at the job
 };
 
 struct GroupRequest {

@@ -86,6 +86,7 @@ v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
   message.set_colocation(static_cast<uint32_t>(member.colocation));
   message.set_colocates_without_servers(member.colocates_without_servers);
   ToMessage(member.node_reduce, message.mutable_node_reduce());
+  message.set_min_servers(call.min_servers);
   return message;
 }
 

@@ -276,6 +276,40 @@ TEST(DoctorTest, RdmaDevicesWantLockedMemoryAndServersThatUseThem) {
   EXPECT_EQ(CountOf(Judge(seen), Verdict::kProblem), 0u) << "nothing uses them";
 }
 
+TEST(DoctorTest, ReleasesOfUcxThatDoNotUnderstandEachOtherAreAProblem) {
+  Examination seen = Healthy();
+  EXPECT_THAT(Judge(seen), Contains(Is("ucx", Verdict::kGood, "servers have 1.13.1")));
+  seen.ucx_version = "1.18.1";
+  EXPECT_THAT(Judge(seen), Contains(Is("ucx", Verdict::kGood, "shoal-perf here has 1.18.1, servers have 1.13.1")));
+  seen.ucx_version = "1.22.0";
+  EXPECT_THAT(Judge(seen),
+              Contains(Is("ucx", Verdict::kProblem,
+                          "server shoal-0 on rack1 has UCX 1.13.1, shoal-perf here has 1.22.0", "one release of UCX")));
+  for (Way& way : seen.ways) way.within_node = true;
+  EXPECT_THAT(Judge(seen), Contains(Is("ucx", Verdict::kWarning, "has UCX 1.13.1"))) << "they share memory";
+  seen.servers.mutable_servers(0)->set_transports("loopback");
+  EXPECT_THAT(Judge(seen), Not(Contains(Field("check", &Finding::check, "ucx")))) << "it does not say";
+}
+
+TEST(DoctorTest, ServersAreComparedWithEachOtherWhereTheUcxOfThisNodeIsNotKnown) {
+  Examination seen = Healthy();
+  v1::ServerStatus* const other = seen.servers.add_servers();
+  *other = seen.servers.servers(0);
+  other->set_name("shoal-1");
+  other->set_transports("ucx 1.22.0: tcp (not connected), 0 of 0 peers on the same node");
+  for (int i = 0; i < 2; ++i) seen.ways.push_back(GoodWay(other->addresses(i)));
+  EXPECT_THAT(Judge(seen), Contains(Is("ucx", Verdict::kProblem,
+                                       "server shoal-1 on rack1 has UCX 1.22.0, server shoal-0 on rack1 has 1.13.1")));
+}
+
+TEST(DoctorTest, WhatShoalPerfSaysOfItsVersionsIsRead) {
+  EXPECT_EQ(*ParseUcxVersion("[1795618288.87] UCX WARN of (ucx no consequence)\nshoal-perf 0.1.0 (ucx 1.13.1)\n"),
+            "1.13.1");
+  for (const char* other : {"", "shoal-perf 0.1.0", "another 0.1.0 (ucx 1.13.1)"}) {
+    EXPECT_EQ(ParseUcxVersion(other).status().code(), absl::StatusCode::kInternal) << other;
+  }
+}
+
 TEST(DoctorTest, TheJsonHoldsWhatTheTextDoes) {
   Examination seen = Healthy();
   seen.servers.mutable_servers(0)->set_name("a \"quoted\" name");

@@ -19,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 v1::ServerStatus LongNamedServer(const std::string& state) {
@@ -131,11 +132,44 @@ TEST(TablesTest, TablesFitAHundredColumns) {
   const std::string advice =
       "it offers its gradients late: compare its input pipeline and its clock rate with the others'";
   slow->set_advice(absl::StrCat(advice, "; ", advice));
+  for (uint32_t i = 0; i < 4; ++i) job->add_ranks()->set_state("live");
+  job->mutable_rates()->set_ops(5 * 99'999.0);
+  job->mutable_rates()->set_failed_ops(5 * 99'999.0);
+  job->mutable_rates()->set_bytes_pushed(static_cast<double>(uint64_t{999} << 40));
+  job->mutable_rates()->set_bytes_pulled(static_cast<double>(uint64_t{999} << 40));
+  v1::GroupStatus* group = job->add_groups();
+  group->set_name("world");
+  group->set_state("waiting");
+  group->set_node_reduce("node alone");
+  group->set_wire("bf16");
+  group->set_max_chunk_bytes(512 << 10);
+  group->set_credit_chunks(64);
+  group->set_epoch(12345);
+  group->set_rail(7);
+  group->set_rails(8);
+  for (uint32_t i = 0; i < 2048; ++i) group->add_ranks(8 * i + 7);
+  group->mutable_link()->set_bytes_per_s(49'900'000'000);
+  group->mutable_link()->set_round_trip_ns(12'345'000);
+  group->mutable_link()->set_message_ns(123'400);
   job->set_failure("rank 127 on ip-10-12-134-211.eu-central-1 was lost: no heartbeat for 5.0 s (lease 5.0 s); " +
                    advice);
   for (const std::string& text : {JobsText(jobs, {}), JobText(*job, 0), StragglersText(jobs, 1000)}) {
     EXPECT_LE(LongestLine(text), 100u) << text;
   }
+  v1::Cluster cluster;
+  cluster.set_cluster_id("0123456789abcdef");
+  cluster.set_software_version("0.1.0-rc.1");
+  cluster.set_leader("shoal-scheduler-2.shoal-scheduler.training.svc:7070");
+  cluster.set_store("etcd at etcd-0.etcd:2379,etcd-1.etcd:2379,etcd-2.etcd:2379");
+  cluster.set_servers_lost(1024);
+  cluster.set_servers_live(1024);
+  cluster.set_jobs(4096);
+  cluster.set_workers(65536);
+  cluster.set_saves_failed(123'456);
+  cluster.set_newest_save_ns(123'456'789);
+  cluster.set_newest_save_unix_ms(1);
+  const std::string cluster_text = ClusterText(cluster, "shoal-scheduler.training.svc.cluster.local:7070", 0);
+  EXPECT_LE(LongestLine(cluster_text), 100u) << cluster_text;
   ClusterSample sample;
   *sample.servers.add_servers() = LongNamedServer("draining");
   sample.jobs = jobs;
@@ -202,6 +236,124 @@ TEST(TablesTest, GroupsThatWaitNameTheRanksTheyLack) {
   EXPECT_THAT(JobsText(jobs, {}), HasSubstr("group world waits for ranks 3, 7"));
   group->set_state("open");
   EXPECT_THAT(JobsText(jobs, {}), Not(HasSubstr("waits")));
+}
+
+TEST(TablesTest, AJobThatWaitsForServersSaysHowManyAreThere) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  job->set_name("gpt");
+  job->set_state("running");
+  job->set_world_size(1);
+  job->add_ranks();
+  EXPECT_THAT(TroublesOf(*job), IsEmpty());
+  job->mutable_missing_servers()->set_wanted(1);
+  EXPECT_THAT(JobsText(jobs, {}), HasSubstr("job gpt: waits for servers: 0 of 1 registered\n"));
+  EXPECT_THAT(JobText(*job, 0), HasSubstr("\nwaits for servers: 0 of 1 registered\n"));
+  job->set_state("joining");
+  job->set_world_size(11);
+  EXPECT_THAT(TroublesOf(*job), ElementsAre("waits for ranks 1, 2, 3, 4, 5, 6, 7, 8 and 2 more to join",
+                                            "waits for servers: 0 of 1 registered"))
+      << "on one node they would need no server";
+  job->set_world_size(2);
+  EXPECT_THAT(TroublesOf(*job), ElementsAre("waits for rank 1 to join", "waits for servers: 0 of 1 registered"));
+}
+
+TEST(TablesTest, AGroupThatLacksNoRankSaysHowManyServersAreThere) {
+  v1::JobStatus job;
+  v1::GroupStatus* group = job.add_groups();
+  group->set_name("world");
+  group->set_state("waiting");
+  group->mutable_missing_servers()->set_registered(1);
+  group->mutable_missing_servers()->set_wanted(2);
+  EXPECT_THAT(TroublesOf(job), ElementsAre("group world waits for servers: 1 of 2 registered"));
+}
+
+TEST(TablesTest, AJobShowsItsRates) {
+  v1::JobStatus job;
+  job.mutable_rates()->set_ops(40);
+  job.mutable_rates()->set_bytes_pushed(3 << 20);
+  job.mutable_rates()->set_bytes_pulled(2 << 20);
+  EXPECT_THAT(JobText(job, 0), Not(HasSubstr("Rates"))) << "they are those of ranks that have left";
+  for (int i = 0; i < 4; ++i) job.add_ranks()->set_state("live");
+  EXPECT_THAT(JobText(job, 0),
+              HasSubstr("\nRates lately: 10 ops/s; by all ranks together 3.0 MiB/s pushed, 2.0 MiB/s pulled\n"));
+  job.mutable_rates()->set_failed_ops(2);
+  EXPECT_THAT(JobText(job, 0), HasSubstr("10 ops/s, 0.5 failed ops/s; by"));
+}
+
+v1::GroupStatus OpenGroup(const std::string& name, uint64_t bytes_per_s) {
+  v1::GroupStatus group;
+  group.set_name(name);
+  group.set_state("open");
+  group.set_credit_chunks(12);
+  group.mutable_link()->set_bytes_per_s(bytes_per_s);
+  return group;
+}
+
+TEST(TablesTest, GroupsShowTheirCreditAndTheLinkThatTheyWerePlannedWith) {
+  v1::JobStatus job;
+  *job.add_groups() = OpenGroup("world", 3'125'000'000);
+  *job.add_groups() = OpenGroup("data", 3'125'000'000);
+  *job.add_groups() = OpenGroup("data", 3'125'000'000);  // a rail of it
+  *job.add_groups() = OpenGroup("slow", 25'000'000);
+  job.mutable_groups(3)->mutable_link()->set_round_trip_ns(120'000);
+  job.mutable_groups(3)->mutable_link()->set_message_ns(2'100);
+  EXPECT_THAT(JobText(job, 0),
+              AllOf(HasSubstr("CREDIT"), HasSubstr("  12  "), HasSubstr("\nLink of groups data, world: 25.0 Gbit/s\n"),
+                    HasSubstr("\nLink of group slow: 200 Mbit/s, round trip 0.12 ms, 2.1 us for each "
+                              "message\n")));
+  job.mutable_groups(3)->mutable_link()->set_within_node(true);
+  EXPECT_THAT(JobText(job, 0), HasSubstr("\nLink of group slow: servers on the ranks' own node\n"));
+  job.clear_groups();
+  job.add_groups()->set_state("waiting");
+  EXPECT_THAT(JobText(job, 0), Not(HasSubstr("Link"))) << "it is not planned yet, or the scheduler is older";
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) *job.add_groups() = OpenGroup(name, 0);
+  EXPECT_THAT(JobText(job, 0), HasSubstr("\nLink of groups a, b, c, d and 2 more: not measured\n"));
+}
+
+TEST(TablesTest, RanksOfAGroupAreShownAsRunsAndAsFarAsThereIsRoom) {
+  const auto ranks_text = [](const std::vector<uint32_t>& ranks) {
+    v1::JobStatus job;
+    v1::GroupStatus* group = job.add_groups();
+    group->set_name("world");
+    group->set_state("open");
+    group->mutable_ranks()->Add(ranks.begin(), ranks.end());
+    const std::string text = JobText(job, 0);
+    const size_t begin = text.find("open   ") + 7;
+    return text.substr(begin, text.find("  ", begin) - begin);
+  };
+  EXPECT_EQ(ranks_text({}), "-");
+  EXPECT_EQ(ranks_text({0, 1}), "0,1");
+  EXPECT_EQ(ranks_text({0, 1, 2, 3, 7, 6, 5}), "0-3,7,6,5") << "in their order";
+  EXPECT_EQ(ranks_text({0, 8, 16, 24, 32, 40, 48, 56, 64}), "0,8,16,24,32,40,48 +2");
+}
+
+TEST(TablesTest, AClusterSaysWhichSchedulerLeadsAndHowTheNewestSaveWent) {
+  v1::Cluster cluster;
+  cluster.set_cluster_id("0123456789abcdef");
+  cluster.set_software_version("0.1.0");
+  cluster.set_servers_live(1);
+  cluster.set_jobs(2);
+  cluster.set_started_at_unix_ms(1'000'000);
+  cluster.set_lease_ttl_ms(5000);
+  cluster.set_store("memory");
+  EXPECT_EQ(ClusterText(cluster, "10.0.0.1:7070", 1'060'000),
+            "Cluster 0123456789abcdef at 10.0.0.1:7070 (Shoal 0.1.0): up 1 min, lease 5.0 s\n"
+            "It has map epoch 0, 1 server live, 0 lost, 2 jobs, 0 workers.\n"
+            "It keeps its state in memory.\n");
+  cluster.set_leader("10.0.0.2:7070");
+  cluster.set_saves_succeeded(14);
+  cluster.set_newest_save_ns(3'200'000);
+  cluster.set_now_unix_ms(1'063'500);  // its clock goes before ours
+  cluster.set_newest_save_unix_ms(1'062'000);
+  EXPECT_THAT(
+      ClusterText(cluster, "10.0.0.1:7070", 1'060'000),
+      HasSubstr("\nThe scheduler at 10.0.0.2:7070 leads. It keeps its state in memory. The newest save, 1.5 s ago, "
+                "took\n    3.20 ms.\n"));
+  cluster.set_leader("");
+  cluster.set_saves_failed(2);
+  EXPECT_THAT(ClusterText(cluster, "10.0.0.1:7070", 1'060'000),
+              HasSubstr(" took 3.20 ms. 2 of 16 saves failed since\n    the scheduler began to lead.\n"));
 }
 
 TEST(TablesTest, GroupsThatUseNoServersAreCounted) {

@@ -81,7 +81,7 @@ class SchedulerGrpcTest : public ::testing::Test {
     return response;
   }
 
-  uint64_t JoinJob(const std::string& job, uint32_t world_size, uint32_t rank) {
+  uint64_t JoinJob(const std::string& job, uint32_t world_size, uint32_t rank, uint32_t min_servers = 0) {
     v1::JoinJobRequest request;
     request.set_control_version(kControlVersion);
     request.set_job_name(job);
@@ -89,6 +89,7 @@ class SchedulerGrpcTest : public ::testing::Test {
     request.set_rank(rank);
     request.set_incarnation(100 + rank);
     request.set_node("node" + std::to_string(rank));
+    request.set_min_servers(min_servers);
     v1::JoinJobResponse response;
     const grpc::Status status = stub_->JoinJob(Context().get(), request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
@@ -195,6 +196,19 @@ TEST_F(SchedulerGrpcTest, AGroupOfTwoNodesIsToldItsRailsAndTheyAreListed) {
     EXPECT_EQ(group.rails(), 2u);
     EXPECT_THAT(group.ranks(), ::testing::ElementsAre(rail, rail + 2));
   }
+}
+
+TEST_F(SchedulerGrpcTest, AJobThatWaitsForServersIsListedWithThem) {
+  Start();
+  RegisterServer("a", 1001);
+  JoinJob("gpt", 2, 0, /*min_servers=*/3);
+  JoinJob("bert", 2, 0, /*min_servers=*/1);
+  v1::ListJobsResponse jobs;
+  ASSERT_TRUE(status_->ListJobs(Context().get(), v1::ListJobsRequest(), &jobs).ok());
+  ASSERT_EQ(jobs.jobs_size(), 2);
+  EXPECT_EQ(jobs.jobs(0).missing_servers().registered(), 1u);
+  EXPECT_EQ(jobs.jobs(0).missing_servers().wanted(), 3u);
+  EXPECT_FALSE(jobs.jobs(1).has_missing_servers());
 }
 
 TEST_F(SchedulerGrpcTest, AWatcherSeesMapsAsTheyComeAndALossWithinTheLease) {

@@ -46,8 +46,8 @@ TEST(SchedulerMetricsTest, OpTimesThatLackSomeOpsAreNotShown) {
 
 TEST(SchedulerMetricsTest, SavesHaveAHistogramAsWell) {
   scheduler::SchedulerNumbers numbers;
-  numbers.saves.Count(true, 2 * kNsPerMs);
-  numbers.saves.Count(false, 20 * kNsPerS);
+  numbers.saves.Count(true, 2 * kNsPerMs, Now());
+  numbers.saves.Count(false, 20 * kNsPerS, Now());
   const std::string text = SchedulerMetricsText(&numbers, 0);
   EXPECT_THAT(text, HasSubstr("shoal_scheduler_save_seconds_count 2\n"));
   EXPECT_THAT(text, HasSubstr("shoal_scheduler_save_seconds_bucket{le=\"0.003\"} 1\n"));

@@ -90,6 +90,8 @@ typedef struct shoal_service
 
 SHOAL_API uint32_t shoal_abi_version(void);
 SHOAL_API const char* shoal_version(void);
+/* What moves data between nodes: "ucx 1.13.1". */
+SHOAL_API const char* shoal_network_version(void);
 SHOAL_API const char* shoal_code_name(shoal_code code);
 
 /* ---- joining a job ---- */

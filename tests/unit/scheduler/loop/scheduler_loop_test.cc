@@ -135,6 +135,8 @@ TEST_F(SchedulerLoopTest, NumbersArePublishedOnceASecondAlsoWhileNothingHappens)
   host_.Send(Server("a", 1, 7000));
   Run();
   now_.monotonic_ns += 25 * kNsPerMs;  // as long as the save takes
+  now_.unix_ms += 25;
+  const uint64_t saved_unix_ms = now_.unix_ms;
   FinishSave();
   EXPECT_EQ(published.size(), 1u) << "not more often";
   now_.monotonic_ns += kNsPerS;
@@ -145,6 +147,7 @@ TEST_F(SchedulerLoopTest, NumbersArePublishedOnceASecondAlsoWhileNothingHappens)
   EXPECT_EQ(published[1]->saves.succeeded, 2u);
   EXPECT_EQ(published[1]->saves.total_ns, 25 * kNsPerMs);
   EXPECT_EQ(published[1]->saves.newest_ns, 25 * kNsPerMs);
+  EXPECT_EQ(published[1]->saves.newest_unix_ms, saved_unix_ms);
   EXPECT_EQ(published[1]->saves.counts[3], 1u) << "from 10 to 30 ms";
 }
 

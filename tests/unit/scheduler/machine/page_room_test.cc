@@ -48,6 +48,8 @@ WorkerLoad LargestLoad() {
   return load;
 }
 
+MissingServers LargestMissing() { return {.registered = kGreatest32, .wanted = kGreatest32}; }
+
 JobView LargestJob() {
   JobView job{.job = JobId(kGreatest),
               .name = LongestText(),
@@ -63,6 +65,7 @@ JobView LargestJob() {
                                 .bytes_pulled = 0.3,
                                 .mean_op_ns = kGreatest,
                                 .op_times = {}},
+              .missing_servers = LargestMissing(),
               .ranks = {},
               .groups = {},
               .slow_ranks = {},
@@ -136,6 +139,7 @@ GroupView LargestGroup(bool open, NodeReduceMode mode) {
   group.state.rail = RailState{.first_rail = {}, .index = kGreatest32, .group_ranks = {}, .layout = {}};
   group.state.rail->layout.ranks_per_node = kGreatest32;
   group.state.opening.credit_chunks = kGreatest32;
+  if (!open) group.missing_servers = LargestMissing();
   group.state.opening.link = {
       .bytes_per_s = kGreatest, .round_trip_ns = kGreatest, .message_ns = kGreatest, .within_node = true};
   return group;

@@ -148,6 +148,7 @@ TEST(Joining, WaitsForServersAndCountsThem) {
   options.min_servers = 3;
   MembershipDriver driver(options);
   driver.Do(JoinCommand{kDeadlineNs});
+  EXPECT_EQ(std::get<JoinJobCall>(driver.Find<JoinJobCall>()->what).min_servers, 3u);
   while (driver.now_ns() < kStartNs + 10 * kNsPerS) {
     if (driver.Find<JoinJobCall>().has_value()) driver.Answer(*driver.Find<JoinJobCall>(), driver.Joined(2));
     driver.Advance(10 * kNsPerMs);

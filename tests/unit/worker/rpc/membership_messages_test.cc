@@ -20,5 +20,9 @@ TEST(MembershipMessagesTest, AHeartbeatTellsWhatTheWorkerHasCounted) {
   EXPECT_EQ(load.retained_results(), 7u);
 }
 
+TEST(MembershipMessagesTest, ARankThatJoinsTellsHowManyServersItWaitsFor) {
+  EXPECT_EQ(ToMessage(JoinJobCall{.member = {}, .min_servers = 3}).min_servers(), 3u);
+}
+
 }  // namespace
 }  // namespace shoal
