@@ -306,7 +306,7 @@ std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent) {
     TableRow row = {job.name(),
                     job.state(),
                     absl::StrCat(totals.live, " of ", job.world_size(), " live"),
-                    GroupsText(job),
+                    extent.wide ? GroupsText(job) : absl::StrCat(CountGroups(job).groups),
                     absl::StrCat(totals.ops_completed),
                     absl::StrCat(totals.ops_failed),
                     BytesText(totals.bytes_pushed),

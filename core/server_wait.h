@@ -15,7 +15,7 @@ inline constexpr size_t kMostServerWaitWindows = 16;  // of a heartbeat
 struct ServerWait {
   ServerId server;
   uint64_t waited_ns = 0;
-  uint32_t late_bursts = 0;  // in which it was waited for
+  uint32_t late_bursts = 0;  // stretches of bursts in which it was waited for
 
   friend bool operator==(const ServerWait&, const ServerWait&) = default;
 };

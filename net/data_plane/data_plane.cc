@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "net/data_plane/combined_transport.h"
 #include "net/shm/shm_transport.h"
 
@@ -33,5 +34,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlan
   if (options.recorder == nullptr) return checked;
   return MakeRecordedTransport(std::move(checked), options.recorder);
 }
+
+std::string NetworkVersion() { return absl::StrCat("ucx ", UcxVersion()); }
 
 }  // namespace shoal

@@ -3,6 +3,7 @@
 #define SHOAL_NET_DATA_PLANE_DATA_PLANE_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "net/checksum_transport.h"
@@ -24,6 +25,9 @@ struct DataPlaneOptions {
 // Errors of MakeUcxTransport, and ResourceExhausted for shared memory. A kernel that can't share memory safely gets the
 // network alone; Report() tells.
 absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options);
+
+// Of what moves data between nodes: "ucx 1.13.1".
+std::string NetworkVersion();
 
 }  // namespace shoal
 

@@ -3,9 +3,9 @@
 //
 // Each rank tells, for each group, for how long its ops waited for one server more than for the others of its weight
 // (worker/machine/server_wait_book.h). A server is slow if more than half of a group's ranks that tell anything say so
-// of nearly all bursts of ops, in two windows in a row, for a share of the time that matters. All of a server's results
-// are also late where it waits for the contributions of one rank alone, for about as long, and they come to other
-// servers in time: then the way between the two is at fault (docs/adr/0022).
+// of nearly all stretches of ops, in two windows in a row, for a share of the time that matters. All of a server's
+// results are also late where it waits for the contributions of one rank alone, for about as long, and they come to
+// other servers in time: then the way between the two is at fault (docs/adr/0022).
 #ifndef SHOAL_SCHEDULER_MACHINE_SLOW_SERVERS_H_
 #define SHOAL_SCHEDULER_MACHINE_SLOW_SERVERS_H_
 
@@ -91,7 +91,7 @@ class SlowServers {
  private:
   struct Seen {
     double waited_share = 0;
-    double late_share = 0;  // of the bursts
+    double late_share = 0;  // of the stretches of bursts
     LateWindows late;
   };
   // The newest window of a rank in a group.

@@ -1,5 +1,6 @@
 """A small cluster of the real programs on loopback, for tests: processes whose output is watched, and what they say."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
@@ -151,6 +152,25 @@ class Process:
             while not self.has_stopped() and time.monotonic() < deadline:
                 time.sleep(0.001)
             assert self.has_stopped(), f"does not stop: {self}"
+
+    @contextlib.contextmanager
+    def stopped_in_turns(self, turn_s: float) -> Iterator[None]:
+        """It runs for half of the time, as under a CPU limit."""
+        over = threading.Event()
+
+        def take_turns() -> None:
+            while not over.wait(turn_s):
+                self.process.send_signal(signal.SIGSTOP)
+                over.wait(turn_s)
+                self.process.send_signal(signal.SIGCONT)
+
+        thread = threading.Thread(target=take_turns)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def has_stopped(self) -> bool:
         """All of its threads stand still."""

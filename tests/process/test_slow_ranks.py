@@ -19,6 +19,7 @@ PAUSE_US = 20_000 * TIME_FACTOR
 OPS = ["-n", str(round(300 / TIME_FACTOR))]
 NAMED_WITHIN_S = 30 * TIME_FACTOR
 SLOW = 2  # the rank's number
+TURN_S = 0.04 * TIME_FACTOR  # of a server that is stopped in turns; longer than an op takes
 SHORT_LEASE_MS = 3000  # heartbeats, and so the news, come every second
 
 
@@ -143,6 +144,25 @@ def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
             options = ["--node-reduce", "off", "-n", "1000000", "-c", "0", "-b", "256K"]
             cluster.start_perf_rank(rank, RANKS, *options, *pause(3 if rank == SLOW else 1))
         wait_for_slow(cluster, {SLOW: "late-compute"})
+    except BaseException:
+        print(cluster, file=sys.stderr)  # pytest shows it with the failure
+        raise
+    finally:
+        cluster.end()
+
+
+def test_over_shared_memory_a_server_that_gets_half_of_the_time_is_named():
+    cluster = Cluster()
+    try:
+        cluster.start_scheduler(lease_ttl_ms=SHORT_LEASE_MS)
+        servers = {name: cluster.start_server(name) for name in ("alpha", "beta", "gamma")}
+        for rank in range(RANKS):
+            options = ["--node-reduce", "off", "--min-servers", "3", "-n", "1000000", "-c", "0", "-b", "16M"]
+            cluster.start_perf_rank(rank, RANKS, *options)
+        with servers["beta"].stopped_in_turns(TURN_S):
+            cluster.wait_until(lambda: set(slow_servers(cluster)) == {"beta"}, "beta is slow", NAMED_WITHIN_S)
+            assert "processor time" in slow_servers(cluster)["beta"]
+        assert slow_ranks(cluster) == {}
     except BaseException:
         print(cluster, file=sys.stderr)  # pytest shows it with the failure
         raise

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """How soon a slow rank or server is named, and whether anybody is who is not slow. Needs root.
 
-`build/venv/bin/python tests/stragglers/run.py --results`, after a build; twenty-five minutes. Four ranks train: a step
-is ten all-reduces of 1 MiB, before each of which a rank computes for 200 ms (it sleeps). Each rank and each server has
-a node of its own, or all share memory. The lease is that of a scheduler that is told nothing. In each case one of them
-is slow from the beginning, or two are; the first that is named has to be the right one, with the right cause. Then
-nobody is slow for ten minutes, and nobody may be named. Results: tests/stragglers/results. Exit status 1 if anybody
-was named wrongly, after more than five steps, or not within a minute.
+`build/venv/bin/python tests/stragglers/run.py --results`, after a build; forty minutes. Four ranks train: a step is ten
+all-reduces of 1 MiB, before each of which a rank computes for 200 ms (it sleeps). Each rank and each server has a node
+of its own, or all share memory; a server there is only ever waited for with larger tensors, of 64 MiB. The lease is
+that of a scheduler that is told nothing. In each case one of them is slow from the beginning, or two are; the first
+that is named has to be the right one, with the right cause. Then nobody is slow for ten minutes, and nobody may be
+named. Results: tests/stragglers/results. Exit status 1 if anybody was named wrongly, after more than five steps, or not
+within a minute.
 """
 
 import argparse
 import contextlib
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import pathlib
@@ -42,6 +44,10 @@ LEASE_TTL_MS = 5000  # the default
 PATIENCE_S = 60
 MOST_STEPS = 5  # until the last of those who are slow is named
 OPTIONS = ["-n", "1000000", "-c", "0", "-w", "0", "-b", "1M"]
+# Of tensors of which every server has many chunks, in shared memory.
+LARGE = ["-b", "64M", "--pause", "20000"]
+LARGE_OPS_OF_A_STEP = 30
+TURN_S = 0.04  # of a server that runs for half of the time
 
 
 class WrongName(Exception):
@@ -62,6 +68,7 @@ class Case:
     name: str
     expected: set[str]
     start: Callable[[], contextlib.AbstractContextManager[Cluster]]
+    ops_of_a_step: int = OPS_OF_A_STEP
 
 
 def compute(more_us: int = 0) -> list[str]:
@@ -96,16 +103,19 @@ def over_tcp(
 
 
 @contextlib.contextmanager
-def over_shared_memory(more: dict[int, list[str]] | None = None) -> Iterator[Cluster]:
+def over_shared_memory(
+    more: dict[int, list[str]] | None = None, usual: list[str] | None = None, slow_server: bool = False
+) -> Iterator[Cluster]:
+    """`more`: of ranks, options in place of the usual ones."""
     cluster = Cluster()
     try:
         cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
-        for number in range(SERVERS):
-            cluster.start_server(f"server-{number}")
+        servers = [cluster.start_server(f"server-{number}") for number in range(SERVERS)]
         for rank in range(RANKS):
             own = ["--node-reduce", "off", "--min-servers", str(SERVERS)]
-            cluster.start_perf_rank(rank, RANKS, *OPTIONS, *own, *(more or {}).get(rank, compute()))
-        yield cluster
+            cluster.start_perf_rank(rank, RANKS, *OPTIONS, *own, *(more or {}).get(rank, usual or compute()))
+        with servers[0].stopped_in_turns(TURN_S) if slow_server else contextlib.nullcontext():
+            yield cluster
     finally:
         cluster.end()
 
@@ -119,6 +129,11 @@ def cases() -> list[Case]:
     small = {rank: [*compute(), "--chunk-bytes", "64K"] for rank in range(RANKS)}
     return [
         Case("20 ms more compute", {"rank 2: late-compute"}, lambda: over_tcp(more=late)),
+        Case(
+            "20 ms more compute, two chunks in flight",
+            {"rank 2: late-compute"},
+            lambda: over_tcp(more=small | {SLOW: [*compute(LATE_US), "--chunk-bytes", "64K"]}, server_options=credit_2),
+        ),
         Case("half a link's rate", {"rank 2: slow-link"}, lambda: over_tcp(rates=half)),
         Case(
             "half a link's rate, two chunks in flight",
@@ -137,6 +152,12 @@ def cases() -> list[Case]:
             lambda: over_tcp(more=two, rates=half),
         ),
         Case("20 ms more compute, shared memory", {"rank 2: late-compute"}, lambda: over_shared_memory(more=late)),
+        Case(
+            "a server that runs for half of the time, shared memory, 64 MiB",
+            {server},
+            lambda: over_shared_memory(usual=LARGE, slow_server=True),
+            LARGE_OPS_OF_A_STEP,
+        ),
     ]
 
 
@@ -158,16 +179,16 @@ def event_s(cluster: Cluster, kind: str, subject: str = "") -> float:
     )
 
 
-def steps_per_s(cluster: Cluster) -> float:
+def steps_per_s(cluster: Cluster, ops_of_a_step: int) -> float:
     def rate() -> float:
         (document,) = cluster.shoalctl("jobs")
         (job,) = document["jobs"]
         return job.get("rates", {}).get("ops", 0.0)
 
-    return cluster.wait_until(rate, "the rate of the ops is known") / RANKS / OPS_OF_A_STEP
+    return cluster.wait_until(rate, "the rate of the ops is known") / RANKS / ops_of_a_step
 
 
-def watch(cluster: Cluster, expected: set[str]) -> list[Named]:
+def watch(cluster: Cluster, expected: set[str], ops_of_a_step: int) -> list[Named]:
     """Returns when all of them are named. WrongName: see there."""
     until = time.monotonic() + PATIENCE_S
     seen: set[str] = set()
@@ -179,7 +200,7 @@ def watch(cluster: Cluster, expected: set[str]) -> list[Named]:
         if not seen <= expected:
             raise WrongName(f"{seen} was named, not {expected}")
     began_s = event_s(cluster, "group-opened")
-    rate = steps_per_s(cluster)
+    rate = steps_per_s(cluster, ops_of_a_step)
     found = []
     for who in sorted(expected):
         subject, _, _ = who.partition(":")
@@ -199,7 +220,7 @@ def clean(minutes: float, start: Callable[[], contextlib.AbstractContextManager[
         time.sleep(60 * minutes)
         if told := [event for event in cluster.events() if event["kind"].endswith("-slow")]:
             raise WrongName(f"nobody is slow, and still: {told[0]['subject']}: {told[0]['reason']}")
-        return steps_per_s(cluster) * 60 * minutes
+        return steps_per_s(cluster, OPS_OF_A_STEP) * 60 * minutes
 
 
 def spread_of(values: list[float]) -> str:
@@ -216,7 +237,8 @@ def page_of(record: dict) -> str:
     )
     a_step = (
         f"A step here is {OPS_OF_A_STEP} ops with computation between them: all-reduces of 1 MiB, before each of which"
-        f" a rank computes for {COMPUTE_US // 1000} ms. The seconds follow from the lease, unless ten ops take longer,"
+        f" a rank computes for {COMPUTE_US // 1000} ms; where tensors have 64 MiB, {LARGE_OPS_OF_A_STEP} ops with 20 ms"
+        f" between them. The seconds follow from the lease, unless ten ops take longer,"
         " and not from how long a step is: with shorter steps there are more of them until somebody is named."
     )
     lines = [
@@ -267,14 +289,20 @@ def main() -> None:
             named: dict[str, dict[str, list[float]]] = {}
             for _ in range(options.rounds):
                 with case.start() as cluster:
-                    for found in watch(cluster, case.expected):
+                    for found in watch(cluster, case.expected, case.ops_of_a_step):
                         print(f"{case.name}: {found.who} after {found.seconds} s, {found.steps} steps", flush=True)
                         times = named.setdefault(found.who, {"seconds": [], "steps": []})
                         times["seconds"].append(found.seconds)
                         times["steps"].append(found.steps)
             record["cases"].append({"name": case.name, "named": named})
         if options.minutes > 0:
-            for way, start in (("over TCP", over_tcp), ("over shared memory", over_shared_memory)):
+            large = functools.partial(over_shared_memory, usual=LARGE)
+            ways = {
+                "over TCP": over_tcp,
+                "over shared memory": over_shared_memory,
+                "over shared memory, 64 MiB": large,
+            }
+            for way, start in ways.items():
                 what = way
                 record["clean_steps"][way] = clean(options.minutes, start)
                 print(f"nobody is slow {way}: nobody was named", flush=True)

@@ -15,7 +15,7 @@
 #include "core/bucket_plan.h"
 #include "core/op_time_histogram.h"
 #include "core/version.h"
-#include "net/ucx/ucx_transport.h"
+#include "net/data_plane/data_plane.h"
 #include "process/clock.h"
 #include "process/node_name.h"
 #include "process/scheduler_address.h"
@@ -274,7 +274,7 @@ uint32_t shoal_abi_version(void) { return SHOAL_ABI_VERSION; }
 const char* shoal_version(void) { return shoal::kSoftwareVersion; }
 
 const char* shoal_network_version(void) {
-  static const std::string& version = *new std::string(absl::StrCat("ucx ", shoal::UcxVersion()));
+  static const std::string& version = *new std::string(shoal::NetworkVersion());
   return version.c_str();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <tuple>
 
 namespace shoal {
@@ -29,7 +30,7 @@ void GroupServerWaits::MoveTo(const ShardMap& map) {
     servers_[server_of_.back()].weight += shard.weight;
     weights_ += shard.weight;
   }
-  by_busy_.reserve(servers_.size());
+  by_time_.reserve(servers_.size());
   last_ = {.group = last_.group, .epoch = map.epoch()};
 }
 
@@ -66,59 +67,80 @@ void GroupServerWaits::OnOpDone(uint32_t chunk_count, Now now) {
   if (chunks_under_way_ == 0) EndBurst(now.monotonic_ns);
 }
 
+template <typename Visitor>
+void GroupServerWaits::ForEachWeight(ServerTime time, const Visitor& visit) {
+  by_time_.clear();
+  for (Server& server : servers_) by_time_.push_back(&server);
+  std::ranges::sort(by_time_, {}, [time](const Server* server) { return std::tuple(server->weight, server->*time); });
+  for (size_t begin = 0, end = 0; begin < by_time_.size(); begin = end) {
+    while (end < by_time_.size() && by_time_[end]->weight == by_time_[begin]->weight) ++end;
+    visit(std::span<Server* const>(by_time_).subspan(begin, end - begin));
+  }
+}
+
 void GroupServerWaits::EndBurst(uint64_t now_ns) {
-  by_busy_.clear();
-  for (Server& server : servers_) by_busy_.push_back(&server);
   bool is_compared = false;
   if (!first_burst_) {
-    std::ranges::sort(by_busy_, {}, [](const Server* server) { return std::tuple(server->weight, server->busy_ns); });
-    for (size_t begin = 0, end = 0; begin < by_busy_.size(); begin = end) {
-      while (end < by_busy_.size() && by_busy_[end]->weight == by_busy_[begin]->weight) ++end;
-      is_compared = Compare(begin, end) || is_compared;
-    }
+    ForEachWeight(&Server::busy_ns,
+                  [&](std::span<Server* const> alike) { is_compared = AddToStretch(alike) || is_compared; });
   } else {
     BeginWindow(now_ns);
   }
   first_burst_ = false;
   chunks_of_burst_ = 0;
   for (Server& server : servers_) server.busy_ns = 0;
-  if (!is_compared) return;
-  ++window_bursts_;
+  if (!is_compared || now_ns - stretch_start_ns_ < kShortestStretchNs) return;
+  EndStretch();
+  stretch_start_ns_ = now_ns;
   CloseWindowIfOver(now_ns);
 }
 
-bool GroupServerWaits::Compare(size_t begin, size_t end) {
-  const uint64_t chunks_of_each = chunks_of_burst_ * by_busy_[begin]->weight / weights_;
-  if (end - begin < 2 || chunks_of_each < kFewestChunks) return false;
-  const uint64_t two_chunks_ns = 2 * by_busy_[end - 1]->busy_ns / chunks_of_each;
-  const uint64_t expected_ns = by_busy_[begin + (end - begin - 1) / 2]->busy_ns + two_chunks_ns;
-  for (size_t i = begin; i < end; ++i) {
-    if (by_busy_[i]->busy_ns <= expected_ns) continue;
-    Server& server = *by_busy_[i];
-    const uint64_t waited_ns = server.busy_ns - expected_ns;
-    server.waited_ns += waited_ns;
-    server.longest_burst_ns = std::max(server.longest_burst_ns, waited_ns);
-    ++server.late_bursts;
+bool GroupServerWaits::AddToStretch(std::span<Server* const> alike) {
+  const uint64_t chunks_of_each = chunks_of_burst_ * alike.front()->weight / weights_;
+  if (alike.size() < 2 || chunks_of_each < kFewestChunks) return false;
+  const uint64_t two_chunks_ns = 2 * alike.back()->busy_ns / chunks_of_each;
+  for (Server* const server : alike) {
+    server->stretch_busy_ns += server->busy_ns;
+    server->stretch_spare_ns += two_chunks_ns;
   }
   return true;
 }
 
+void GroupServerWaits::EndStretch() {
+  ++window_stretches_;
+  ForEachWeight(&Server::stretch_busy_ns, [](std::span<Server* const> alike) {
+    const Server& median = *alike[(alike.size() - 1) / 2];
+    const uint64_t expected_ns = median.stretch_busy_ns + median.stretch_spare_ns;
+    for (Server* const server : alike) {
+      if (server->stretch_busy_ns <= expected_ns) continue;
+      const uint64_t waited_ns = server->stretch_busy_ns - expected_ns;
+      server->waited_ns += waited_ns;
+      server->longest_stretch_ns = std::max(server->longest_stretch_ns, waited_ns);
+      ++server->late_stretches;
+    }
+  });
+  for (Server& server : servers_) {
+    server.stretch_busy_ns = 0;
+    server.stretch_spare_ns = 0;
+  }
+}
+
 void GroupServerWaits::CloseWindowIfOver(uint64_t now_ns) {
   const uint64_t length_ns = now_ns - window_start_ns_ - longest_pause_ns_;
-  if (window_bursts_ < kFewestBursts || length_ns < kShortestWindowNs) return;
+  if (window_stretches_ < kFewestStretches || length_ns < kShortestWindowNs) return;
   ++last_.number;
   last_.end_ns = now_ns;
   last_.length_ns = length_ns;
-  last_.bursts = window_bursts_;
+  last_.bursts = window_stretches_;
   last_.servers.clear();
   for (Server& server : servers_) {
-    const auto without_longest_ns = static_cast<double>(server.waited_ns - server.longest_burst_ns);
+    const auto without_longest_ns = static_cast<double>(server.waited_ns - server.longest_stretch_ns);
     if (without_longest_ns > 0 && without_longest_ns >= kLeastShare * static_cast<double>(length_ns)) {
-      last_.servers.push_back({server.id, server.waited_ns, server.late_bursts});
+      last_.servers.push_back({server.id, server.waited_ns, server.late_stretches});
     }
     server.waited_ns = 0;
-    server.longest_burst_ns = 0;
-    server.late_bursts = 0;
+    server.longest_stretch_ns = 0;
+    server.late_stretches = 0;
   }
   std::ranges::sort(last_.servers, std::greater(), &ServerWait::waited_ns);
   last_.servers.resize(std::min(last_.servers.size(), kMostServerWaits));
@@ -128,7 +150,8 @@ void GroupServerWaits::CloseWindowIfOver(uint64_t now_ns) {
 
 void GroupServerWaits::BeginWindow(uint64_t now_ns) {
   window_start_ns_ = now_ns;
-  window_bursts_ = 0;
+  stretch_start_ns_ = now_ns;
+  window_stretches_ = 0;
   longest_pause_ns_ = 0;
 }
 

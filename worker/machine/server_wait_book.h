@@ -12,15 +12,21 @@
 // burst are left out, because chunks do not divide evenly; bursts of a few chunks for a server do not count, nor does
 // the first one of a map, some of whose chunks went to other servers before.
 //
-// It counts in windows that are as long as kShortestWindowNs, and as kFewestBursts bursts, and shows the last whole
-// one. The scheduler compares what the ranks of the group say (scheduler/machine/slow_servers.h, docs/adr/0022). Pure;
-// one thread; no allocation for a chunk.
+// Servers are compared over stretches of bursts, which take kShortestStretchNs together. A server that gets processor
+// time in turns with others, as under a CPU limit, makes only those bursts late that meet a turn in which it gets none.
+// Where bursts are shorter than its turns those are few, however long they take. What chance makes late in one burst
+// and early in another cancels out.
+//
+// It counts in windows that are as long as kShortestWindowNs, and as kFewestStretches stretches, and shows the last
+// whole one. The scheduler compares what the ranks of the group say (scheduler/machine/slow_servers.h, docs/adr/0022).
+// Pure; one thread; no allocation for a chunk.
 #ifndef SHOAL_WORKER_MACHINE_SERVER_WAIT_BOOK_H_
 #define SHOAL_WORKER_MACHINE_SERVER_WAIT_BOOK_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "core/ids.h"
@@ -36,9 +42,9 @@ struct ServerWaitWindow {
   uint64_t number = 0;     // 1, 2, ... of the group's epoch; 0: none is over yet
   uint64_t end_ns = 0;     // on the monotonic clock
   uint64_t length_ns = 0;  // without the longest time in which nothing was under way, as for a checkpoint
-  uint32_t bursts = 0;     // that could be compared
-  // Those that were waited for the longest, the longest first, for kLeastShare of the window or more without the burst
-  // that waited the longest.
+  uint32_t bursts = 0;     // stretches of those that could be compared
+  // Those that were waited for the longest, the longest first, for kLeastShare of the window or more without the
+  // stretch that waited the longest.
   std::vector<ServerWait> servers = {};
 };
 
@@ -58,7 +64,9 @@ class ServerWaitBook {
 class GroupServerWaits {
  public:
   static constexpr uint64_t kShortestWindowNs = kNsPerS;
-  static constexpr uint32_t kFewestBursts = 5;
+  static constexpr uint32_t kFewestStretches = 5;
+  // Two periods of the kernel's CPU limits.
+  static constexpr uint64_t kShortestStretchNs = kShortestWindowNs / kFewestStretches;
   static constexpr uint64_t kFewestChunks = 6;  // of a burst, for a server that is compared
   static constexpr double kLeastShare = 0.02;
 
@@ -83,23 +91,29 @@ class GroupServerWaits {
     uint64_t weight = 0;  // of all its shards
     uint32_t chunks_under_way = 0;
     uint64_t busy_since_ns = 0;
-    uint64_t busy_ns = 0;    // in the burst, until busy_since_ns
-    uint64_t waited_ns = 0;  // in the window
-    uint64_t longest_burst_ns = 0;
-    uint32_t late_bursts = 0;
+    uint64_t busy_ns = 0;           // in the burst, until busy_since_ns
+    uint64_t stretch_busy_ns = 0;   // in the stretch's bursts that can be compared
+    uint64_t stretch_spare_ns = 0;  // two chunks of each of them
+    uint64_t waited_ns = 0;         // in the window
+    uint64_t longest_stretch_ns = 0;
+    uint32_t late_stretches = 0;
   };
+  using ServerTime = uint64_t Server::*;
 
   void EndBurst(uint64_t now_ns);
-  // Of `by_busy_`: servers of one weight, the one that was busy for the shortest time first. False: they can't be
-  // compared.
-  bool Compare(size_t begin, size_t end);
+  void EndStretch();
+  // The servers of each weight, as a range of `by_time_`, the one with the shortest time first.
+  template <typename Visitor>
+  void ForEachWeight(ServerTime time, const Visitor& visit);
+  // Servers of one weight. False: they can't be compared in this burst.
+  bool AddToStretch(std::span<Server* const> alike);
   void CloseWindowIfOver(uint64_t now_ns);
   void BeginWindow(uint64_t now_ns);
 
   ServerWaitBook& book_;
   std::vector<Server> servers_;      // of the map; empty: it has ended
   std::vector<uint32_t> server_of_;  // by shard: an index of `servers_`
-  std::vector<Server*> by_busy_;     // scratch
+  std::vector<Server*> by_time_;     // scratch
   uint64_t weights_ = 0;             // of all servers
   uint64_t chunks_under_way_ = 0;
   uint64_t chunks_of_burst_ = 0;   // of ops that are done
@@ -107,7 +121,8 @@ class GroupServerWaits {
   uint64_t idle_since_ns_ = 0;     // if nothing is under way; 0: nothing ever was
   uint64_t longest_pause_ns_ = 0;  // in the window
   uint64_t window_start_ns_ = 0;   // the end of the first burst, or of the last window
-  uint32_t window_bursts_ = 0;
+  uint64_t stretch_start_ns_ = 0;  // the same, or the end of the last stretch
+  uint32_t window_stretches_ = 0;
   ServerWaitWindow last_;
 };
 

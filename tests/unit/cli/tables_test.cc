@@ -361,9 +361,9 @@ TEST(TablesTest, GroupsThatUseNoServersAreCounted) {
   v1::JobStatus* job = jobs.add_jobs();
   job->add_groups()->set_node_reduce("flat");
   job->add_groups();
-  EXPECT_THAT(JobsText(jobs, {}), Not(HasSubstr("node")));
+  EXPECT_THAT(JobsText(jobs, {.wide = true}), Not(HasSubstr("node")));
   job->add_groups()->set_node_reduce("node alone");
-  EXPECT_THAT(JobsText(jobs, {}), HasSubstr("3 (1 on one node)"));
+  EXPECT_THAT(JobsText(jobs, {.wide = true}), HasSubstr("3 (1 on one node)"));
 }
 
 TEST(TablesTest, AJobShowsTheTimesOfItsOps) {
@@ -396,7 +396,8 @@ TEST(TablesTest, TheRailsOfAGroupAreOneGroup) {
     group->set_rail(rail);
     group->set_rails(4);
   }
-  EXPECT_THAT(JobsText(jobs, {}), HasSubstr("2 (3 rails)"));
+  EXPECT_THAT(JobsText(jobs, {.wide = true}), HasSubstr("2 (3 rails)"));
 }
+
 }  // namespace
 }  // namespace shoal::cli
