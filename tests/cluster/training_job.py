@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 import yaml
-from lab import HERE, ROOT, Lab, LabError, is_ready, wait_until
+from lab import HERE, PATIENCE_S, ROOT, Lab, LabError, is_ready, wait_until
 
 PODS = 4
 TRAINERS_NODE = "node1"  # the other one is drained
@@ -45,7 +45,8 @@ class Job:
         self.lab, self.name = lab, name
         self.selector = f"batch.kubernetes.io/job-name={name}"
         self.done = 0  # steps
-        lab.apply(job_documents(name, list(options), image))
+        self.documents = job_documents(name, list(options), image)
+        lab.apply(self.documents)
 
     def pod_of(self, index: int) -> str:
         [name] = self.lab.pods(f"{self.selector},batch.kubernetes.io/job-completion-index={index}")
@@ -66,8 +67,28 @@ class Job:
         self.done = max([self.done, *(int(number) + 1 for number in found)])
         return self.done
 
-    def wait_for_steps(self, count: int) -> None:
-        wait_until(f"job {self.name} has done {count} steps", lambda: self.steps_done() >= count)
+    def wait_for_steps(self, count: int, seconds: float = PATIENCE_S) -> None:
+        wait_until(f"job {self.name} has done {count} steps", lambda: self.steps_done() >= count, seconds)
+
+    def goes_on(self, steps: int, seconds: float) -> tuple[bool, str]:
+        """Whether it does so many more steps in this time; if not, why."""
+        try:
+            self.wait_for_steps(self.steps_done() + steps, seconds)
+        except LabError as error:
+            return False, str(error)
+        return True, ""
+
+    def start_again(self) -> None:
+        """Under its name, once its old pods are gone."""
+        self.lab.kubectl("delete", "job", self.name, "--cascade=foreground")
+        wait_until(f"the old pods of job {self.name} are gone", lambda: not self.lab.pods(self.selector))
+        self.done = 0
+        self.lab.apply(self.documents)
+        self.wait_for_start()
+
+    def stop(self) -> None:
+        """Of one with --until=/tmp/stop: it ends with its next step."""
+        self.lab.kubectl("exec", self.pod_of(0), "--", "touch", "/tmp/stop")
 
     def wait_for_start(self) -> None:
         def has_pods() -> bool:

@@ -1,26 +1,44 @@
-"""What happens to the chart's release on real and on simulated nodes."""
+"""What happens to the chart's release on real nodes."""
 
 import dataclasses
 import json
-import pathlib
 import re
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import yaml
-from lab import CHART, OVER_BUDGET, PATIENCE_S, ROOT, WORK, Lab, LabError, is_ready, restarts, wait_until
+from acceptance import see_doctor, see_perf
+from lab import PATIENCE_S, Lab, LabError, is_ready, restarts, wait_until
+from release import (
+    DRAIN_S,
+    ETCD,
+    NAMESPACE,
+    OF_RELEASE,
+    OTHER_SCHEDULER_VALUES,
+    OTHER_SERVER_VALUES,
+    RELEASE,
+    SCHEDULERS,
+    SCHEDULERS_WANTED,
+    SERVERS,
+    Release,
+    Wanted,
+    objects_of_release,
+)
 from training_job import Job
 
-NAMESPACE = "training"
-RELEASE = "shoal"
-OF_RELEASE = f"app.kubernetes.io/instance={RELEASE}"
-SERVERS = f"{OF_RELEASE},app.kubernetes.io/component=server"
-SCHEDULERS = f"{OF_RELEASE},app.kubernetes.io/component=scheduler"
-ETCD = (ROOT / "examples/kubernetes/etcd.yaml").read_text(encoding="utf-8")
-[STORE] = re.findall(r"^#\s+store: (etcd://\S+)$", ETCD, re.MULTILINE)
 STEPS_MEANWHILE = 20  # of the job, after each of the things that are done, before the next
+STEPS_WITHOUT_SCHEDULER = 200  # longer than two leases
 COMPUTE_MS = 30
-SCHEDULERS_WANTED = 3
+# The old servers wait for the job, and then end; Kubernetes tries to make pods of the same names after pauses that
+# double, so at most after twice as long; and the new ones start.
+NEW_SERVERS_WITHIN_S = 2 * (DRAIN_S + 15) + 30
+# A job that waits for no longer than this goes on by itself; if not, it is started again.
+JOB_GOES_ON_WITHIN_S = 30.0
+SERVED_AGAIN_WITHIN_S = NEW_SERVERS_WITHIN_S + JOB_GOES_ON_WITHIN_S + 90
+
+
+Outcome = TypeVar("Outcome")
 
 
 @dataclasses.dataclass
@@ -31,139 +49,25 @@ class Event:
     ended: float = 0.0  # when the job had gone on for a while
 
 
-class Walk:
+class Walk(Release):
     """One cluster with the chart, a job, and what happens to them."""
 
     def __init__(self, lab: Lab):
-        self.lab = lab
+        super().__init__(lab)
         self.job: Job | None = None
         self.events: list[Event] = []
-        self.builds: dict[str, str] = {}  # by the id of an image, its tag
 
-    def do(self, what: str, action: Callable[[], object]) -> None:
-        """Does it, and lets the job go on for some steps."""
+    def do(self, what: str, action: Callable[[], Outcome]) -> Outcome:
+        """Does it, and lets the job go on for some steps. What it found."""
         began = time.time()
-        action()
+        outcome = action()
         event = Event(what, began, time.time() - began)
         if self.job is not None:
             self.job.wait_for_steps(self.job.steps_done() + STEPS_MEANWHILE)
         event.ended = time.time()
         self.events.append(event)
         print(f"    {what}: {event.took_s:.1f} s", flush=True)
-
-    # -- the chart
-
-    def values(self, tag: str, servers: int) -> pathlib.Path:
-        """A file with the chart's values: little, since the two nodes share two cores."""
-        chosen = {
-            "networkPolicy": {"enabled": True, "operators": [{"podSelector": {}}]},
-            "scheduler": {
-                "replicas": SCHEDULERS_WANTED,
-                "store": STORE,
-                "image": {"tag": tag},
-                "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
-            },
-            "server": {
-                "replicas": servers,
-                "image": {"tag": tag},
-                "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
-                "drainTimeoutSeconds": 30,
-            },
-        }
-        file = WORK / "values.yaml"
-        file.write_text(yaml.safe_dump(chosen), encoding="utf-8")
-        return file
-
-    def install(self, tag: str) -> None:
-        self.lab.helm("install", RELEASE, CHART, "--wait", "--timeout=5m", "--values", self.values(tag, 3), seconds=330)
-        self.wait_for_servers(3)
-        self.expect_image(tag, 3)
-
-    def install_with_own_values(self, tag: str) -> None:
-        """The chart's own ones, but for the build: one scheduler with a volume, and two servers."""
-        images = f"scheduler.image.tag={tag},server.image.tag={tag}"
-        self.lab.helm("install", RELEASE, CHART, "--wait", "--timeout=5m", "--set", images, seconds=330)
-        self.wait_for_servers(2)
-
-    def change_volume(self) -> None:
-        """As the chart's README tells: the claim of a StatefulSet can't be changed by an upgrade."""
-        [before] = self.lab.pods(SCHEDULERS).values()
-        upgrade = ("upgrade", RELEASE, CHART, "--reuse-values", "--wait", "--timeout=5m", "--set")
-        try:
-            self.lab.helm(*upgrade, "scheduler.persistence.size=2Gi", seconds=330)
-        except LabError as error:
-            if "Forbidden" not in str(error):
-                raise
-        else:
-            raise LabError("Kubernetes takes another claim now: the chart's README need not tell how to change it")
-        self.lab.kubectl("delete", "statefulset", f"{RELEASE}-scheduler", "--cascade=orphan")
-        self.lab.helm(*upgrade, "scheduler.persistence.size=2Gi", seconds=330)
-        self.wait_for_servers(2)
-        [statefulset] = self.lab.objects("statefulsets", SCHEDULERS)
-        [claim] = statefulset["spec"]["volumeClaimTemplates"]
-        [after] = self.lab.pods(SCHEDULERS).values()
-        if claim["spec"]["resources"]["requests"]["storage"] != "2Gi":
-            raise LabError("the StatefulSet has the old claim")
-        if not is_ready(after) or after["metadata"]["name"] != before["metadata"]["name"]:
-            raise LabError(f"the scheduler's pod is {after['metadata']['name']}")
-
-    def remove_with_volume(self) -> None:
-        """As the chart's notes tell."""
-        self.lab.helm("uninstall", RELEASE, "--wait", "--timeout=3m")
-        wait_until("the release's pods are gone", lambda: not self.lab.pods(OF_RELEASE))
-        self.lab.kubectl("delete", "pod,pvc", "--selector", OF_RELEASE)
-        if left := objects_of_release(self.lab):
-            raise LabError(f"the release has left {', '.join(sorted(left))}")
-
-    def upgrade(self, tag: str, servers: int) -> None:
-        values = self.values(tag, servers)
-        self.lab.helm("upgrade", RELEASE, CHART, "--wait", "--timeout=8m", "--values", values, seconds=500)
-        self.wait_for_servers(servers)
-        self.expect_image(tag, servers)
-
-    def rollback(self, tag: str) -> None:
-        self.lab.helm("rollback", RELEASE, "--wait", "--timeout=8m", seconds=500)
-        self.wait_for_servers(3)
-        self.expect_image(tag, 3)
-
-    def expect_image(self, tag: str, servers: int) -> None:
-        """That all pods run the build `tag`, and that no other build has the same images."""
-        for selector, count in ((SERVERS, servers), (SCHEDULERS, SCHEDULERS_WANTED)):
-            pods = self.lab.pods(selector)
-            if len(pods) != count:
-                raise LabError(f"there are {len(pods)} pods of {selector}, not {count}")
-            for name, pod in pods.items():
-                [container] = pod["status"]["containerStatuses"]
-                if not container["image"].endswith(f":{tag}"):
-                    raise LabError(f"pod {name} runs {container['image']}, not the build {tag}")
-                built = self.builds.setdefault(container["imageID"], tag)
-                if built != tag:
-                    raise LabError(f"the builds {built} and {tag} have the same image: --other must differ")
-
-    def wait_for_servers(self, count: int) -> None:
-        """That so many are ready, and that the scheduler has just those live."""
-
-        def are_there() -> bool:
-            pods = self.lab.pods(SERVERS)
-            if len(pods) != count or not all(is_ready(pod) for pod in pods.values()):
-                return False
-            live = [each["name"] for each in self.servers() if each["state"] == "live"]
-            return sorted(live) == sorted(pods)
-
-        wait_until(f"{count} servers are ready and live", are_there)
-
-    def servers(self) -> list[dict]:
-        """As the scheduler knows them; empty while none answers."""
-        for name, pod in self.lab.pods(SCHEDULERS).items():
-            if is_ready(pod):
-                try:
-                    shoalctl = ("shoalctl", "--scheduler=127.0.0.1:7070", "servers", "--json")
-                    return json.loads(self.lab.kubectl("exec", name, "--", *shoalctl))["servers"]
-                except LabError:
-                    continue
-        return []
-
-    # -- what happens
+        return outcome
 
     def bytes_from_ranks(self) -> dict[str, int]:
         """By server: payload that has landed since it was started."""
@@ -246,6 +150,111 @@ class Walk:
         if seen != sorted(self.lab.pods(SERVERS)):
             raise LabError(f"the page shows the servers {seen}")
 
+    def addresses_of(self, name: str) -> set[str]:
+        """As the cluster's DNS knows them."""
+        said = self.lab.inside("getent", "ahostsv4", f"{name}.{NAMESPACE}.svc.cluster.local")
+        return {line.split()[0] for line in said.splitlines()}
+
+    def see_names(self) -> None:
+        """Of the headless Services: that of all schedulers, by which members find them, and one for each server."""
+        expected = {f"{name}.{RELEASE}-server": [pod] for name, pod in self.lab.pods(SERVERS).items()}
+        expected[f"{RELEASE}-scheduler-all"] = list(self.lab.pods(SCHEDULERS).values())
+        for name, pods in expected.items():
+            wanted = {pod["status"]["podIP"] for pod in pods}
+            if (found := self.addresses_of(name)) != wanted:
+                raise LabError(f"the name {name} has the addresses {found}, its pods have {wanted}")
+
+    def upgrade_on_delete(self, tag: str) -> None:
+        """With OnDelete an upgrade replaces no server until its pod is deleted."""
+        before = self.lab.pods(SERVERS)
+        settings = self.settings()[SERVERS]
+        wanted = Wanted(tag, server_values=OTHER_SERVER_VALUES | {"updateStrategy": "OnDelete"})
+        self.upgrade(wanted)
+
+        def is_seen() -> bool:
+            [statefulset] = self.lab.objects("statefulsets", SERVERS)
+            status = statefulset["status"]
+            is_current = status["observedGeneration"] == statefulset["metadata"]["generation"]
+            return is_current and status["updateRevision"] != status["currentRevision"]
+
+        wait_until("Kubernetes has seen that the StatefulSet of the servers was changed", is_seen)
+        if replaced := [name for name, pod in self.lab.pods(SERVERS).items() if not is_same(pod, before[name])]:
+            raise LabError(f"with updateStrategy OnDelete the upgrade replaced {replaced}")
+        deleted = f"{RELEASE}-server-0"
+        self.lab.kubectl("delete", "pod", deleted)
+        self.expect(wanted)
+        for name, now in self.settings_of_pods(SERVERS).items():
+            if (now == settings) == (name == deleted):
+                raise LabError(f"{deleted} alone was deleted and is to have others than {settings}; {name} has {now}")
+
+    def let_another_lead(self, name: str) -> None:
+        if self.leading_scheduler() == name:
+            self.lab.kubectl("delete", "pod", name)
+            wait_until(f"another scheduler than {name} leads", lambda: self.leading_scheduler() not in ("", name), 60)
+            self.wait_for_schedulers(SCHEDULERS_WANTED)
+
+    def change_schedulers(self, wanted: Wanted) -> None:
+        """The first one stays, and is not started again; where others are taken away, one of them leads."""
+        stays = f"{RELEASE}-scheduler-0"
+        if wanted.schedulers < SCHEDULERS_WANTED:
+            self.let_another_lead(stays)
+        before = self.lab.pods(SCHEDULERS)[stays]
+        self.upgrade(wanted)
+        if not is_same(self.lab.pods(SCHEDULERS)[stays], before):
+            raise LabError(f"{stays} was started again, although others came or went: see its StatefulSet's template")
+        wait_until("a scheduler says that it leads", lambda: self.leading_scheduler() != "", 60)
+
+    def be_without_schedulers(self) -> None:
+        """Meanwhile the job goes on, and servers stay ready."""
+        statefulset = f"statefulset/{RELEASE}-scheduler"
+        before = self.lab.pods(SERVERS)
+        self.lab.kubectl("scale", statefulset, "--replicas=0")
+        wait_until("no scheduler is left", lambda: not self.lab.pods(SCHEDULERS))
+        if self.job is not None:
+            self.job.wait_for_steps(self.job.steps_done() + STEPS_WITHOUT_SCHEDULER)
+        for name, pod in self.lab.pods(SERVERS).items():
+            self.lab.inside("curl", "-fsS", f"http://{pod['status']['podIP']}:9471/readyz")
+            if not is_ready(pod) or not is_same(pod, before[name]):
+                raise LabError(f"{name} is not ready, or was started again, while no scheduler was there: see its log")
+        self.lab.kubectl("scale", statefulset, f"--replicas={SCHEDULERS_WANTED}")
+        self.wait_for_schedulers(SCHEDULERS_WANTED)
+        self.wait_for_servers(len(before))
+
+    def reinstall_under_job(self, tag: str, trainer: str) -> dict:
+        """An uninstall under a running job, and at once a new installation of the same name: when that serves the job,
+        which is started again if it does not go on."""
+        job = Job(self.lab, "again", trainer, "--until=/tmp/stop", f"--compute-ms={COMPUTE_MS}")
+        job.wait_for_start()
+        began = time.monotonic()
+        self.lab.helm("uninstall", RELEASE)
+        self.install(Wanted(tag))
+        servers_s = time.monotonic() - began
+        went_on, why = job.goes_on(STEPS_MEANWHILE, JOB_GOES_ON_WITHIN_S)
+        if not went_on:
+            print(f"    job {job.name} does not go on, and is started again: {why}", flush=True)
+            job.start_again()
+            job.wait_for_steps(STEPS_MEANWHILE)
+        served_s = time.monotonic() - began
+        for what, took_s, most_s in (
+            ("has three live servers", servers_s, NEW_SERVERS_WITHIN_S),
+            ("serves the job", served_s, SERVED_AGAIN_WITHIN_S),
+        ):
+            if took_s > most_s:
+                raise LabError(
+                    f"a new installation {what} {took_s:.0f} s after the uninstall of the old one, not within"
+                    f" {most_s:.0f}: see how long the old servers waited (`kubectl get events`), and the new ones' logs"
+                )
+        job.stop()
+        job.finish(PATIENCE_S)
+        return {
+            "drain_timeout_s": DRAIN_S,
+            "servers_live_s": round(servers_s, 1),
+            "job_served_s": round(served_s, 1),
+            "job_went_on": went_on,
+            "servers_live_within_s": NEW_SERVERS_WITHIN_S,
+            "job_served_within_s": SERVED_AGAIN_WITHIN_S,
+        }
+
     def uninstall(self) -> None:
         """All that may stay is the pod of the last `helm test`, which Helm keeps for its log, as the chart's notes say.
         A drain may have taken it."""
@@ -257,53 +266,48 @@ class Walk:
         self.lab.kubectl("delete", kept, "--ignore-not-found")
 
 
-def objects_of_release(lab: Lab) -> list[str]:
-    return [name for name in lab.names_of_all_objects() if f"/{RELEASE}-" in name or f".{RELEASE}." in name]
+def is_same(pod: dict, before: dict) -> bool:
+    """Neither replaced nor started again."""
+    return pod["metadata"]["uid"] == before["metadata"]["uid"] and restarts(pod) == restarts(before)
 
 
-def on_real_nodes(lab: Lab, tree: str, other: str, trainer: str) -> dict:
+def on_real_nodes(lab: Lab, tree: str, other: str, server: str, trainer: str) -> dict:
+    """`tree`, `other`: tags of the two builds. `server`, `trainer`: images of the first."""
     lab.kubectl("create", "namespace", NAMESPACE)
     lab.namespace = NAMESPACE
     walk = Walk(lab)
-    walk.do(
-        "`helm install --wait` with the chart's own values: one scheduler with a volume, two servers",
-        lambda: walk.install_with_own_values(tree),
-    )
-    walk.do(
-        "another size of the volume: `kubectl delete statefulset --cascade=orphan`, `helm upgrade`",
-        walk.change_volume,
-    )
-    walk.do("`helm uninstall`, and the volume is deleted", walk.remove_with_volume)
+    with_own_values(walk, tree)
+    wanted = Wanted(tree)
     lab.apply([each for each in yaml.safe_load_all(ETCD) if each])
     walk.do("an etcd of three members", lambda: lab.kubectl("rollout", "status", "statefulset/etcd", "--timeout=280s"))
-    walk.do("`helm install --wait`: three schedulers, three servers", lambda: walk.install(tree))
+    walk.do("`helm install --wait`: three schedulers, three servers", lambda: walk.install(wanted))
     walk.do("`helm test`", lambda: lab.helm("test", RELEASE, "--logs"))
+    walk.do("names of schedulers and servers", walk.see_names)
+    doctor = walk.do("`shoalctl doctor --bandwidth` in a pod", lambda: see_doctor(lab, server, wanted.servers))
+    perf = walk.do("`shoal-perf` with two ranks in two pods", lambda: see_perf(lab, server, wanted.servers))
     job = Job(lab, "train", trainer, "--until=/tmp/stop", f"--compute-ms={COMPUTE_MS}")
     walk.do("a Job of four pods trains", job.wait_for_start)
     walk.job = job
-    walk.do("the page is seen through the Service", walk.see_page)
-    walk.do("all three servers get the job's data", walk.see_servers_at_work)
-    walk.do("SIGKILL of a server", lambda: walk.kill_server("shoal-server-1"))
-    walk.do("eviction of a server", lambda: walk.evict_server("shoal-server-2"))
-    walk.do("`kubectl drain` of node2", lambda: walk.drain_node("node2"))
-    walk.do("`kubectl uncordon` of node2", lambda: lab.kubectl("uncordon", "node2"))
-    walk.do(f"`helm upgrade` to the build of {other}", lambda: walk.upgrade(other, 3))
-    walk.do("`helm rollback`", lambda: walk.rollback(tree))
-    walk.do("`helm upgrade`: 5 servers", lambda: walk.upgrade(tree, 5))
-    walk.do("`helm upgrade`: 2 servers", lambda: walk.upgrade(tree, 2))
-    walk.do("`helm upgrade`: 3 servers", lambda: walk.upgrade(tree, 3))
-    walk.do("SIGKILL of the leading scheduler", walk.kill_leader)
-    lab.kubectl("exec", job.pod_of(0), "--", "touch", "/tmp/stop")
+    break_it(walk)
+    change_it(walk, wanted, Wanted(other, server_values=OTHER_SERVER_VALUES, scheduler_values=OTHER_SCHEDULER_VALUES))
+    job.stop()
     steps, digest, count = job.finish(PATIENCE_S)
     walk.job = None
     undisturbed = Job(lab, "undisturbed", trainer, f"--steps={count}")
     _, expected, _ = undisturbed.finish(PATIENCE_S + 2 * (steps[-1].ended - steps[0].ended))
     if digest != expected:
         raise LabError(f"after {count} steps the parameters have the digest {digest}; undisturbed it is {expected}")
+    reinstalled = walk.do(
+        "`helm uninstall` under another job, and at once `helm install --wait`, until it is served",
+        lambda: walk.reinstall_under_job(tree, trainer),
+    )
     walk.do("`helm uninstall`", walk.uninstall)
     return {
         "steps": count,
         "digest": digest,
+        "doctor": doctor,
+        "perf": perf,
+        "reinstalled": reinstalled,
         "events": [
             {
                 "what": event.what,
@@ -316,77 +320,56 @@ def on_real_nodes(lab: Lab, tree: str, other: str, trainer: str) -> dict:
     }
 
 
-def on_simulated_nodes(lab: Lab, nodes: int) -> dict:
-    """One server or scheduler on a node, also where half of the nodes are busy; while one of either has no node, no
-    other is evicted."""
-    lab.apply(busy_pods(nodes // 2))
-    lab.kubectl("create", "namespace", NAMESPACE)
-    lab.namespace = NAMESPACE
-    counts = f"server.replicas={nodes},scheduler.replicas={SCHEDULERS_WANTED},scheduler.store=etcd://etcd:2379/shoal"
-    install = ("install", RELEASE, CHART, "--wait", "--timeout=4m", "--set", counts)
-    lab.helm(*install, "--set", "server.topologySpread.enabled=false")
-    unconstrained = nodes_of(lab, SERVERS)
-    if unconstrained == nodes:
-        raise LabError("Kubernetes spreads the servers by itself: this shows nothing of the chart's constraint")
-    remove_release(lab)
-    # The default, ScheduleAnyway, is a wish, which busy nodes may outweigh.
-    lab.helm(*install, "--set", "server.topologySpread.whenUnsatisfiable=DoNotSchedule")
-    used = {}
-    for what, selector, count in (("server", SERVERS, nodes), ("scheduler", SCHEDULERS, SCHEDULERS_WANTED)):
-        used[what] = nodes_of(lab, selector)
-        if used[what] != count:
-            raise LabError(f"{count} pods of {selector} are on {used[what]} nodes")
-        check_budget(lab, selector, f"{RELEASE}-{what}")
-    remove_release(lab)
-    return {
-        "nodes": nodes,
-        "servers_on_nodes": used["server"],
-        "unconstrained_servers_on_nodes": unconstrained,
-        "schedulers_on_nodes": used["scheduler"],
-    }
+def with_own_values(walk: Walk, tree: str) -> None:
+    """Before there is an etcd and a job."""
+    walk.do(
+        "`helm install --wait` of servers whose image is missing fails; `helm uninstall`",
+        lambda: walk.install_missing_image(tree),
+    )
+    walk.do(
+        "`helm install --wait` with the chart's own values: one scheduler with a volume, two servers",
+        lambda: walk.install_with_own_values(tree),
+    )
+    walk.do(
+        "another size of the volume: `kubectl delete statefulset --cascade=orphan`, `helm upgrade`",
+        walk.change_volume,
+    )
+    walk.do("no volume any more: `kubectl delete statefulset`, `helm upgrade`", walk.turn_volume_off)
+    walk.do("`helm uninstall`, and the volume is deleted", walk.remove_with_volume)
 
 
-def busy_pods(count: int) -> list[dict]:
-    """On node1, node2, ... each, so that Kubernetes would rather take other nodes."""
-    resources = {"requests": {"cpu": "24", "memory": "192Gi"}}
-    container = {"name": "busy", "image": "localhost/busy:1", "resources": resources}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"busy-{number}"},
-            "spec": {"nodeName": f"node{number}", "containers": [container]},
-        }
-        for number in range(1, count + 1)
-    ]
+def break_it(walk: Walk) -> None:
+    walk.do("the page is seen through the Service", walk.see_page)
+    walk.do("all three servers get the job's data", walk.see_servers_at_work)
+    walk.do("SIGKILL of a server", lambda: walk.kill_server("shoal-server-1"))
+    walk.do("eviction of a server", lambda: walk.evict_server("shoal-server-2"))
+    walk.do("`kubectl drain` of node2", lambda: walk.drain_node("node2"))
+    walk.do("`kubectl uncordon` of node2", lambda: walk.lab.kubectl("uncordon", "node2"))
 
 
-def nodes_of(lab: Lab, selector: str) -> int:
-    return len({pod["spec"]["nodeName"] for pod in lab.pods(selector).values()})
+def change_it(walk: Walk, wanted: Wanted, other: Wanted) -> None:
+    """From `wanted`, which is installed, and back to it each time: with its arguments and environment, too."""
+    settings = walk.settings()
 
+    def upgrade(to: Wanted) -> None:
+        walk.upgrade(to)
+        if to is other:
+            walk.expect_other_settings(settings)
+        else:
+            walk.expect_settings(settings)
 
-def remove_release(lab: Lab) -> None:
-    lab.helm("uninstall", RELEASE, "--wait", "--timeout=3m")
-    wait_until("nothing of the release is left", lambda: not objects_of_release(lab))
-
-
-def check_budget(lab: Lab, selector: str, name: str) -> None:
-    nodes = [node["metadata"]["name"] for node in lab.objects("nodes")]
-    lab.kubectl("cordon", *nodes)
-    lab.evict_when_allowed(f"{name}-0")
-
-    def waits_for_a_node() -> bool:
-        pod = lab.pods(selector).get(f"{name}-0")
-        return pod is not None and pod["status"]["phase"] == "Pending" and "deletionTimestamp" not in pod["metadata"]
-
-    wait_until(f"{name}-0, which was evicted, waits for a node", waits_for_a_node)
-    try:
-        lab.evict(f"{name}-1")
-    except LabError as refusal:
-        if OVER_BUDGET not in str(refusal):
-            raise
-    else:
-        raise LabError(f"{name}-0 and {name}-1 were evicted at once, against the budget")
-    lab.kubectl("uncordon", *nodes)
-    wait_until(f"{name}-0 has a node again", lambda: is_ready(lab.pods(selector)[f"{name}-0"]))
-    lab.evict_when_allowed(f"{name}-1")
+    more, fewer = dataclasses.replace(wanted, servers=5), dataclasses.replace(wanted, servers=2)
+    one_scheduler = dataclasses.replace(wanted, schedulers=1)
+    walk.do(f"`helm upgrade` to the build of {other.tag}, with other arguments", lambda: upgrade(other))
+    walk.do("`helm rollback`", lambda: walk.rollback(wanted, settings))
+    walk.do("`helm upgrade`: 5 servers", lambda: upgrade(more))
+    walk.do("`helm upgrade`: 2 servers", lambda: upgrade(fewer))
+    walk.do("`helm upgrade`: 3 servers", lambda: upgrade(wanted))
+    walk.do("`helm upgrade` to an image that is missing fails", lambda: walk.upgrade_to_missing_image(wanted.tag))
+    walk.do("`helm rollback` from it", lambda: walk.rollback(wanted, settings))
+    walk.do("`helm upgrade` with `OnDelete`, and a server is deleted", lambda: walk.upgrade_on_delete(wanted.tag))
+    walk.do("`helm upgrade` with `RollingUpdate`", lambda: upgrade(wanted))
+    walk.do("SIGKILL of the leading scheduler", walk.kill_leader)
+    walk.do("`helm upgrade`: 1 scheduler", lambda: walk.change_schedulers(one_scheduler))
+    walk.do("`helm upgrade`: 3 schedulers", lambda: walk.change_schedulers(wanted))
+    walk.do("no scheduler for a while: `kubectl scale`", walk.be_without_schedulers)

@@ -282,6 +282,13 @@ def test_what_kubernetes_forbids_an_upgrade_is_in_the_readme(helm: Helm, before:
     assert item is None or f"- {item}" in (CHART / "README.md").read_text(encoding="utf-8")
 
 
+def test_another_number_of_schedulers_starts_none_anew(helm: Helm):
+    three, one_only = (
+        one(helm.render({"scheduler": A_STORE | {"replicas": count}}), "StatefulSet", "scheduler") for count in (3, 1)
+    )
+    assert three["spec"]["template"] == one_only["spec"]["template"]
+
+
 def test_flight_records_are_written_where_a_volume_is(helm: Helm):
     volume = {"nfs": {"server": "files", "path": "/records"}}
     workload = one(helm.render({"server": {"flightRecorder": {"volume": volume}}}), "StatefulSet", "server")
