@@ -189,7 +189,8 @@ absl::StatusOr<FlightRecords> LoadFlightRecords(const std::string& folder, std::
   if (all->empty()) {
     return absl::NotFoundError(
         absl::StrCat("there is no flight record in ", folder,
-                     "; ranks write them with SHOAL_FLIGHT_RECORDER, servers with --flight-recorder"));
+                     "; ranks write them where SHOAL_FLIGHT_RECORDER says, servers where --flight-recorder says, by "
+                     "default to shoal-flights-UID in the temporary directory"));
   }
   const auto is_older = [](const FlightRecord& left, const FlightRecord& right) {
     return left.ended_unix_ms < right.ended_unix_ms;

@@ -150,7 +150,7 @@ namespace shoal {
   X(kShardGroupFailed, "shard-group-failed", kWarning, kServer, \
     "A group failed on an I/O thread; its ranks are told why.") \
   X(kFlightRecorded, "flight-recorded", kInfo, kServer, \
-    "The file in which the last events of the connections are, after a group has failed (--flight-recorder).") \
+    "Which file has the connections' last events after a group has failed (--flight-recorder), or why none has.") \
   X(kTraceUnsent, "trace-unsent", kWarning, kServer, \
     "What was recorded for an operator's trace could not be sent to the scheduler.") \
   X(kShardGroupClosed, "shard-group-closed", kInfo, kServer, \

@@ -174,6 +174,7 @@ shoal_code StartServer(const PerfOptions& options, const std::string& scheduler,
   server.net_device = first_device.empty() ? nullptr : first_device.c_str();
   server.transports = options.transports.empty() ? nullptr : options.transports.c_str();
   server.network_only = options.network_only ? 1 : 0;
+  server.flight_recorder = options.flight_recorder.c_str();
   server.timeout_ms = uint64_t{1000} * options.timeout_s;
   return shoal_start_server(&server, service, error);
 }

@@ -117,7 +117,8 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
               "Give chunks a checksum in both directions; a chunk that is changed on its way is sent again.",
               &options->checksums);
   table->String("flight-recorder", "SHOAL_FLIGHT_RECORDER", "FOLDER",
-                "Where ranks write the last events of their connections when an all-reduce fails. Empty: nowhere.",
+                "Where ranks write the last events of their connections when an all-reduce fails. auto: to a folder "
+                "shoal-flights-UID in the temporary directory, which is made then. off: nowhere.",
                 &options->flight_recorder);
   table->Flag("help,h", "", "Print this text and exit.", &options->help);
   table->Flag("version", "", "Print the version and exit.", &options->version);
@@ -263,6 +264,7 @@ absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arg
   Declare(&options, &table);
   if (absl::Status status = table.Parse(arguments, lookup); !status.ok()) return status;
   if (options.help || options.version) return options;
+  if (options.flight_recorder.empty()) options.flight_recorder = "off";  // to the library an empty text is the default
   for (const auto check :
        {ParseDtypes, ParseOps, ParseWire, ParseColocation, ParseNodeReduce, CheckSweep, CheckPlace}) {
     if (absl::Status status = check(&options); !status.ok()) return status;

@@ -53,7 +53,7 @@ struct PerfOptions {
   uint32_t min_servers = 1;
   uint32_t timeout_s = 60;
   std::string net_device;
-  std::string flight_recorder;
+  std::string flight_recorder = "auto";
   uint32_t local_rank = 0;
   uint32_t local_world_size = 0;  // 0: not known
   std::string transports = "tcp";

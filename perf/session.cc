@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
   worker_options.min_servers = options.min_servers;
   worker_options.timeout_ms = options.timeout_ms;
   worker_options.net_device = options.net_device.empty() ? nullptr : options.net_device.c_str();
-  worker_options.flight_recorder = options.flight_recorder.empty() ? nullptr : options.flight_recorder.c_str();
+  worker_options.flight_recorder = options.flight_recorder.c_str();
   worker_options.local_rank = options.local_rank;
   worker_options.local_world_size = options.local_world_size;
   worker_options.transports = options.transports.empty() ? nullptr : options.transports.c_str();

@@ -31,7 +31,7 @@ struct SessionOptions {
   uint32_t max_chunk_bytes = 0;  // 0: the cluster's default
   uint64_t timeout_ms = 0;
   std::string net_device;
-  std::string flight_recorder;
+  std::string flight_recorder = "auto";
   uint32_t local_rank = 0;
   uint32_t local_world_size = 0;
   std::string transports;

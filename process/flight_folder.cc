@@ -4,9 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +36,44 @@ absl::Status CheckFolder(const std::string& folder) {
                                                  "; name a folder that this process may write to"));
 }
 
+std::string OwnFolder() {
+  const char* const temporary = std::getenv("TMPDIR");
+  const bool is_named = temporary != nullptr && *temporary != '\0';
+  return absl::StrCat(is_named ? temporary : "/tmp", "/shoal-flights-", geteuid());
+}
+
+// Everybody may write to the temporary directory: what somebody else has put there under this name is not used.
+absl::Status MakeOwnFolder(const std::string& folder) {
+  const int error = mkdir(folder.c_str(), 0700) == 0 ? 0 : errno;
+  struct stat found = {};
+  const bool is_there = lstat(folder.c_str(), &found) == 0;
+  const char* const why = !is_there                                    ? std::strerror(error == 0 ? errno : error)
+                          : S_ISLNK(found.st_mode)                     ? "it is a symbolic link"
+                          : !S_ISDIR(found.st_mode)                    ? "it is not a folder"
+                          : found.st_uid != geteuid()                  ? "it belongs to somebody else"
+                          : (found.st_mode & (S_IWGRP | S_IWOTH)) != 0 ? "others may write to it"
+                          : access(folder.c_str(), W_OK | X_OK) != 0   ? std::strerror(errno)
+                                                                       : nullptr;
+  return why == nullptr ? absl::OkStatus() : absl::UnavailableError(why);
+}
+
+// Other processes of the user may do the same at this moment.
+void RemoveOldest(const std::string& folder, size_t most_files) {
+  namespace fs = std::filesystem;
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  std::error_code error;
+  for (fs::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
+    const fs::path& path = each->path();
+    if (!path.filename().string().starts_with("shoal-") || path.extension() != ".txt") continue;
+    std::error_code gone;
+    const fs::file_time_type written = fs::last_write_time(path, gone);
+    if (!gone) files.emplace_back(written, path);
+  }
+  if (files.size() <= most_files) return;
+  std::sort(files.begin(), files.end());
+  for (size_t i = 0; i < files.size() - most_files; ++i) fs::remove(files[i].second, error);
+}
+
 // Follows no link and replaces nothing: the folder may be one that others write to.
 absl::Status WriteNewFile(const std::string& path, const std::string& text) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -40,10 +83,14 @@ absl::Status WriteNewFile(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FlightFolder>> FlightFolder::Start(const std::string& folder,
+absl::StatusOr<std::unique_ptr<FlightFolder>> FlightFolder::Start(const std::string& choice,
                                                                   std::function<void(std::string sentence)> report) {
-  if (absl::Status status = CheckFolder(folder); !status.ok()) return status;
-  std::unique_ptr<FlightFolder> made(new FlightFolder(folder, std::move(report)));
+  if (choice.empty() || choice == kNoFlightFolder) return nullptr;
+  const bool is_own = choice == kOwnFlightFolder;
+  if (!is_own) {
+    if (absl::Status status = CheckFolder(choice); !status.ok()) return status;
+  }
+  std::unique_ptr<FlightFolder> made(new FlightFolder(is_own ? OwnFolder() : choice, is_own, std::move(report)));
   absl::StatusOr<std::thread> thread = StartThread("shoal-flight", [raw = made.get()] { raw->Run(); });
   if (!thread.ok()) return thread.status();
   made->thread_ = *std::move(thread);
@@ -70,11 +117,11 @@ bool FlightFolder::HasRoomLocked() {
     hour_began_ns_ = now_ns;
     saved_in_hour_ = 0;
   }
-  return saved_in_hour_ < kMostFilesAnHour;
+  return !gave_up_ && saved_in_hour_ < kMostFilesAnHour;
 }
 
-void FlightFolder::Save(const std::string& name, std::string text) {
-  std::string safe = name;
+void FlightFolder::Save(Record record) {
+  std::string safe = record.name;
   for (char& c : safe) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.') c = '-';
   }
@@ -84,7 +131,7 @@ void FlightFolder::Save(const std::string& name, std::string text) {
   // In containers the number of a process comes again after each start.
   const std::string path =
       absl::StrCat(folder_, "/", safe, "-", getpid(), "-", ReadNow().unix_ms, "-", ++saved_, ".txt");
-  files_.push_back({path, std::move(text)});
+  files_.push_back({path, std::move(record)});
   changed_.notify_all();
 }
 
@@ -95,13 +142,29 @@ void FlightFolder::Run() {
     if (files_.empty()) return;
     const File file = std::move(files_.front());
     files_.pop_front();
+    if (gave_up_) continue;
     lock.unlock();
-    const absl::Status written = WriteNewFile(file.path, file.text);
-    report_(written.ok() ? absl::StrCat("what happened before is in ", file.path)
-                         : absl::StrCat("what happened before could not be written to ", file.path, ": ",
-                                        std::string(written.message())));
+    report_(Write(file));
     lock.lock();
   }
+}
+
+std::string FlightFolder::Write(const File& file) {
+  // Each time: what cleans the temporary directory removes folders as well.
+  if (const absl::Status made = is_own_ ? MakeOwnFolder(folder_) : absl::OkStatus(); !made.ok()) {
+    const std::lock_guard lock(mutex_);
+    gave_up_ = true;
+    return absl::StrCat(file.record.failure, "; what happened before is not written, because ", folder_,
+                        " can't be had: ", std::string(made.message()),
+                        "; name a folder that this process may write to, or \"", kNoFlightFolder, "\"");
+  }
+  const absl::Status written = WriteNewFile(file.path, file.record.text);
+  if (!written.ok()) {
+    return absl::StrCat(file.record.failure, "; what happened before could not be written to ", file.path, ": ",
+                        std::string(written.message()));
+  }
+  if (is_own_) RemoveOldest(folder_, kMostFilesOfOwn);
+  return absl::StrCat(file.record.failure, "; what happened before is in ", file.path);
 }
 
 }  // namespace shoal

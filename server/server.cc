@@ -128,7 +128,7 @@ class Server::Parts {
   const std::unique_ptr<WakeUp> end_wake_up_;
   uint64_t start_time_left_ns_ = config_.timeout_ms * kNsPerMs;  // for a link, then for registering
   ServerRegistration registration_;
-  std::unique_ptr<FlightFolder> flights_;  // null: no folder. Outlives the threads
+  std::unique_ptr<FlightFolder> flights_;  // null: none. Outlives the threads
   std::vector<std::unique_ptr<ServerThread>> threads_;
   std::optional<TraceSender> traces_;  // once all threads listen
   // Of the starting thread until control_thread_ runs, then of that, as are the next ones.
@@ -165,9 +165,11 @@ TraceSource Server::Parts::SourceOfTraces(uint32_t io_thread) {
 void Server::Parts::SaveFlight(uint32_t io_thread, const LogEvent& failure, const FlightRecorder& recorder) {
   if (!flights_->HasRoom()) return;
   const uint64_t group = failure.ids.group.value();
-  flights_->Save(absl::StrCat("shoal-server-", registration_.name, "-group-", group),
-                 absl::StrCat(Describe(io_thread), ", a group (group=", group, ") failed: ", failure.text, "\n",
-                              recorder.Text(ReadNowAtNextMillisecond())));
+  const std::string what = absl::StrCat("a group (group=", group, ") failed: ", failure.text);
+  flights_->Save(
+      {.name = absl::StrCat("shoal-server-", registration_.name, "-group-", group),
+       .failure = what,
+       .text = absl::StrCat(Describe(io_thread), ", ", what, "\n", recorder.Text(ReadNowAtNextMillisecond()))});
 }
 
 absl::StatusOr<std::unique_ptr<ServerThread>> Server::Parts::StartIoThread(const ServerThreadOptions& options,
@@ -197,13 +199,10 @@ absl::StatusOr<std::unique_ptr<ServerThread>> Server::Parts::StartIoThread(const
 }
 
 absl::Status Server::Parts::Listen(int cancel_fd) {
-  if (!config_.flight_recorder.empty()) {
-    absl::StatusOr<std::unique_ptr<FlightFolder>> folder =
-        FlightFolder::Start(config_.flight_recorder,
-                            [this](std::string sentence) { Log(EventKind::kFlightRecorded, std::move(sentence)); });
-    if (!folder.ok()) return folder.status();
-    flights_ = *std::move(folder);
-  }
+  absl::StatusOr<std::unique_ptr<FlightFolder>> flights = FlightFolder::Start(
+      config_.flight_recorder, [this](std::string sentence) { Log(EventKind::kFlightRecorded, std::move(sentence)); });
+  if (!flights.ok()) return flights.status();
+  flights_ = *std::move(flights);
   const MemoryNodes nodes = MemoryNodes::Read(kSysfs, NetDeviceOf(config_), AllowedCpus());
   Log(EventKind::kServerNode, nodes.description());
   for (uint32_t i = 0; i < config_.io_threads; ++i) {

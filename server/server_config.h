@@ -10,6 +10,7 @@
 #include "core/ids.h"
 #include "core/option_table.h"
 #include "core/small_op.h"
+#include "process/flight_folder.h"
 
 namespace shoal {
 
@@ -21,11 +22,11 @@ struct ServerConfig {
   std::string advertise;  // where workers connect to: an address, a network or a device of this node
   std::string name;       // empty: made from the node's name and the first port
   uint32_t io_threads = 1;
-  uint64_t slot_memory_bytes = 256u << 20;  // of all I/O threads together
-  uint64_t window_bytes = 0;                // in flight per worker and I/O thread; 0: as each group was given
-  uint32_t port_base = 0;                   // of the first I/O thread; 0: any free ports
-  std::string net_device;                   // empty: UCX chooses
-  std::string flight_recorder;              // folder in which a record is written when a group has failed; empty: none
+  uint64_t slot_memory_bytes = 256u << 20;         // of all I/O threads together
+  uint64_t window_bytes = 0;                       // in flight per worker and I/O thread; 0: as each group was given
+  uint32_t port_base = 0;                          // of the first I/O thread; 0: any free ports
+  std::string net_device;                          // empty: UCX chooses
+  std::string flight_recorder = kOwnFlightFolder;  // where a record is written when a group has failed: FlightFolder
   std::string transports = "tcp";
   bool network_only = false;
   uint32_t weight = 1;                       // of each I/O thread in the shard map

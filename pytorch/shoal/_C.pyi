@@ -64,6 +64,7 @@ def start_server(
     net_device: str,
     transports: str,
     network_only: bool,
+    flight_recorder: str,
     timeout_ms: int,
 ) -> Service: ...
 

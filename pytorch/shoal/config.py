@@ -148,8 +148,9 @@ SETTINGS = (
     Setting("check_finite", "SHOAL_CHECK_FINITE", parse_switch, False,
             "1: contributions are looked at before they are sent; one with NaN or infinity is an error on all ranks"
             " that names its rank"),
-    Setting("flight_recorder", "SHOAL_FLIGHT_RECORDER", parse_text, "",
-            "folder in which a rank writes the last events of its connections when an op has failed; empty: nowhere"),
+    Setting("flight_recorder", "SHOAL_FLIGHT_RECORDER", parse_text, "auto",
+            "folder in which a rank writes the last events of its connections when an op has failed; auto:"
+            " shoal-flights-UID in the temporary directory, which is made then; off: nowhere"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
             "whether ranks run colocated servers for their job, one per node; auto: if the cluster has fewer"
             " servers than ranks"),

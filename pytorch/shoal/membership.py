@@ -65,6 +65,7 @@ class Membership:
                 net_device=placement.first_device(self._net_device()),
                 transports=self.settings.transports,
                 network_only=self.settings.network_only,
+                flight_recorder=self.settings.flight_recorder,
                 timeout_ms=_milliseconds(timeout),
             )
         self._connect(self._plan.scheduler, self._plan.job_name, self._plan.min_servers, timeout)

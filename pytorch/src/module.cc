@@ -186,14 +186,14 @@ void DefineServices(py::module_& module) {
   module.def(
       "start_server",
       [](const std::string& scheduler, const std::string& advertise, uint32_t io_threads, const std::string& net_device,
-         const std::string& transports, bool network_only, uint64_t timeout_ms) {
+         const std::string& transports, bool network_only, const std::string& flight_recorder, uint64_t timeout_ms) {
         const ShoalLibrary& library = Library();
         py::gil_scoped_release released;
         return Service::StartServer(library, scheduler, advertise, io_threads, net_device, transports, network_only,
-                                    timeout_ms);
+                                    flight_recorder, timeout_ms);
       },
       py::kw_only(), py::arg("scheduler"), py::arg("advertise"), py::arg("io_threads"), py::arg("net_device"),
-      py::arg("transports"), py::arg("network_only"), py::arg("timeout_ms"));
+      py::arg("transports"), py::arg("network_only"), py::arg("flight_recorder"), py::arg("timeout_ms"));
 }
 
 void DefineOptions(py::module_& module) {

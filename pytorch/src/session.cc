@@ -285,7 +285,8 @@ std::unique_ptr<Service> Service::StartScheduler(const ShoalLibrary& library, co
 std::unique_ptr<Service> Service::StartServer(const ShoalLibrary& library, const std::string& scheduler,
                                               const std::string& advertise, uint32_t io_threads,
                                               const std::string& net_device, const std::string& transports,
-                                              bool network_only, uint64_t timeout_ms) {
+                                              bool network_only, const std::string& flight_recorder,
+                                              uint64_t timeout_ms) {
   shoal_server_options options = {};
   options.struct_size = sizeof(options);
   options.scheduler = scheduler.c_str();
@@ -294,6 +295,7 @@ std::unique_ptr<Service> Service::StartServer(const ShoalLibrary& library, const
   options.net_device = NullIfEmpty(net_device);
   options.transports = NullIfEmpty(transports);
   options.network_only = network_only ? 1 : 0;
+  options.flight_recorder = NullIfEmpty(flight_recorder);
   options.timeout_ms = timeout_ms;
   shoal_service* service = nullptr;
   shoal_error error = {};

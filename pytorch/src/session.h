@@ -67,7 +67,7 @@ struct SessionOptions {
   bool network_only = false;
   bool checksums = false;
   bool check_finite = false;
-  std::string flight_recorder;            // folder; empty: none
+  std::string flight_recorder;            // empty: the library's default
   uint32_t colocation = 0;                // a shoal_colocation
   bool colocate_without_servers = false;  // otherwise wait for one
   bool quiet = false;                     // no lines to standard error
@@ -213,7 +213,8 @@ class Service {
   static std::unique_ptr<Service> StartServer(const ShoalLibrary& library, const std::string& scheduler,
                                               const std::string& advertise, uint32_t io_threads,
                                               const std::string& net_device, const std::string& transports,
-                                              bool network_only, uint64_t timeout_ms);
+                                              bool network_only, const std::string& flight_recorder,
+                                              uint64_t timeout_ms);
   ~Service() { Stop(); }
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;

@@ -106,7 +106,8 @@ class ChaosCluster:
             with open("/proc/self/timens_offsets", "w", encoding="ascii") as offsets:
                 offsets.write(f"monotonic {offset} 0\nboottime {offset} 0\n")
 
-        surroundings = {OWNER_VARIABLE: own_mark(), **self.clocks.environment(node), **(environment or {})}
+        surroundings = {OWNER_VARIABLE: own_mark(), "TMPDIR": str(self.folder)}
+        surroundings |= {**self.clocks.environment(node), **(environment or {})}
         running = Running(name, Process(command, surroundings, before_exec), time.monotonic())
         if name in self.running:
             self.forget(name)

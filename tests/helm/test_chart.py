@@ -298,6 +298,7 @@ def test_flight_records_are_written_where_a_volume_is(helm: Helm):
     without = one(helm.render(), "StatefulSet", "server")
     assert "volumeMounts" not in container(without) and "volumes" not in without["spec"]["template"]["spec"]
     assert not any(argument.startswith("--flight-recorder") for argument in container(without)["args"])
+    assert container(without)["securityContext"]["readOnlyRootFilesystem"], "they say so when a group fails"
 
 
 def test_one_scheduler_unless_they_share_a_store(helm: Helm):

@@ -1,6 +1,8 @@
 """A small cluster of the real programs on loopback, for tests: processes whose output is watched, and what they say."""
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -9,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -43,6 +46,14 @@ def sanitizer_environment() -> dict[str, str]:
     return {"LD_PRELOAD": SANITIZER_RUNTIME, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 
+@functools.cache
+def temporary_folder() -> str:
+    """Of all programs that are started here, until this process ends: where groups fail, members write files to it."""
+    folder = tempfile.TemporaryDirectory(prefix="shoal-tests-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
 def free_ports(count: int) -> list[int]:
     """Ports that were free a moment ago, for programs that can't choose their own."""
     sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
@@ -67,6 +78,7 @@ class Process:
         hidden = ("SHOAL_", "WORLD_SIZE", "RANK")
         surroundings = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
         surroundings["SHOAL_NODE_REDUCE"] = "off"  # these tests are about servers, and all ranks are on one node
+        surroundings["TMPDIR"] = temporary_folder()
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -209,10 +221,11 @@ class Cluster:
     def __init__(self) -> None:
         self._processes: list[Process] = []
         self.before_exec: Callable[[], None] | None = None  # runs in each child
+        self.environment: dict[str, str] = {}  # of each program, beside what the call says
         self.scheduler_address = ""
 
     def start(self, command: list[str], environment: dict[str, str] | None = None) -> Process:
-        process = Process(command, environment, self.before_exec)
+        process = Process(command, self.environment | (environment or {}), self.before_exec)
         self._processes.append(process)
         return process
 

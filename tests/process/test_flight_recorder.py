@@ -1,15 +1,17 @@
 """What happened before a failure is written down by every member that takes part: ranks and servers."""
 
 import json
+import os
 import pathlib
 import re
 import signal
+import stat
 import subprocess
 
 import pytest
 
-from cluster import Cluster, program
-from job_runs import wait_for_line_of_all
+from cluster import Cluster, Process, program
+from job_runs import let_go_on, wait_for_line_of_all
 
 RANKS = 3
 
@@ -18,6 +20,21 @@ def start_perf(cluster: Cluster, rank: int, *options: str):
     return cluster.start_perf_rank(
         rank, RANKS, "--node-reduce", "off", "-b", "1M", "-n", "1000000", "-c", "0", *options
     )
+
+
+def lose_a_rank(
+    cluster: Cluster, server_options: list[str], rank_options: list[str]
+) -> tuple[Process, list[Process]]:
+    """The server alpha, and the ranks of a job of which the last one is killed in the middle of an all-reduce."""
+    cluster.start_scheduler(lease_ttl_ms=2000)
+    server = cluster.start_server("alpha", *server_options)
+    ranks = [start_perf(cluster, rank, *rank_options) for rank in range(RANKS)]
+    cluster.wait_until(
+        lambda: int(cluster.servers()["alpha"].get("load", {}).get("groups_open", 0)) == 1, "the group is open"
+    )
+    cluster.wait_for_event("group-opened", "perf")
+    ranks[-1].send(signal.SIGKILL)
+    return server, ranks
 
 
 def record(cluster: Cluster, folder: pathlib.Path, name: str) -> str:
@@ -33,14 +50,7 @@ def record(cluster: Cluster, folder: pathlib.Path, name: str) -> str:
 @pytest.mark.parametrize("network", [[], ["--network-only"]], ids=["shared memory", "network"])
 def test_a_lost_rank_leaves_the_last_events_of_all_others(cluster: Cluster, tmp_path: pathlib.Path, network: list[str]):
     recorded = ["--flight-recorder", str(tmp_path)]
-    cluster.start_scheduler(lease_ttl_ms=2000)
-    server = cluster.start_server("alpha", *recorded)
-    ranks = [start_perf(cluster, rank, *recorded, *network) for rank in range(RANKS)]
-    cluster.wait_until(
-        lambda: int(cluster.servers()["alpha"].get("load", {}).get("groups_open", 0)) == 1, "the group is open"
-    )
-    cluster.wait_for_event("group-opened", "perf")
-    ranks[2].send(signal.SIGKILL)
+    server, ranks = lose_a_rank(cluster, server_options=recorded, rank_options=[*recorded, *network])
     for number in range(2):
         text = record(cluster, tmp_path, f"shoal-perf-rank-{number}")
         first = text.splitlines()[0]
@@ -57,7 +67,10 @@ def test_a_lost_rank_leaves_the_last_events_of_all_others(cluster: Cluster, tmp_
     assert re.search(r"^I/O thread 0 of server alpha, a group \(group=\d+\) failed: .*rank 2", text), text[:500]
     assert re.search(r"^-\d+\.\d{6} offered peer=\d+ offer=\d+ push group=", text, re.MULTILINE)
     assert re.search(r"^-\d+\.\d{6} peer down peer=\d+", text, re.MULTILINE)
-    server.wait_for_line(r"INFO server flight-recorded: what happened before is in .*shoal-server-alpha-group-")
+    server.wait_for_line(
+        r"INFO server flight-recorded: a group \(group=\d+\) failed: .*rank 2.*; what happened before is in "
+        r".*shoal-server-alpha-group-"
+    )
     check_timeline(tmp_path)
 
 
@@ -105,7 +118,53 @@ def test_colocated_servers_leave_theirs_in_the_folder_of_their_ranks(cluster: Cl
         text = record(cluster, tmp_path, f"shoal-server-node-{number}-job*-rank{number}-group")
         head = rf"^I/O thread 0 of server node-{number}-job\d+-rank{number}, a group .*rank 2"
         assert re.search(head, text), text[:500]
-        ranks[number].wait_for_line(r"colocated server: what happened before is in .*shoal-server-node-")
+        said = r"colocated server: a group .* failed: .*; what happened before is in .*shoal-server-node-"
+        ranks[number].wait_for_line(said)
+
+
+def test_nobody_has_to_name_a_folder(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.environment["TMPDIR"] = str(tmp_path)
+    server, ranks = lose_a_rank(cluster, server_options=[], rank_options=[])
+    folder = tmp_path / f"shoal-flights-{os.geteuid()}"
+    for number in range(2):
+        failure = r'group "shoal-perf" \(group=\d+\) failed: ABORTED: .*rank 2.* was lost.*'
+        ranks[number].wait_for_line(
+            rf'^shoal: rank {number} of job "perf": {failure}; what happened before is in '
+            rf"{re.escape(str(folder))}/shoal-perf-rank-{number}-\S+\.txt$"
+        )
+        record(cluster, folder, f"shoal-perf-rank-{number}")
+    server.wait_for_line(rf"flight-recorded: a group .*; what happened before is in {re.escape(str(folder))}/")
+    record(cluster, folder, "shoal-server-alpha-group")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700, "for this user alone"
+
+
+def test_a_program_that_does_not_know_of_it_has_them_as_well(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.environment["TMPDIR"] = str(tmp_path)
+    cluster.start_scheduler(lease_ttl_ms=2000)
+    cluster.start_server("alpha", "--flight-recorder", "off")
+    ranks = cluster.start_ranks(RANKS, "--hold", "--count", "300007")  # flight_recorder is NULL
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    let_go_on(ranks[:2])
+    ranks[2].send(signal.SIGKILL)
+    for number in range(2):
+        text = record(cluster, tmp_path / f"shoal-flights-{os.geteuid()}", f"shoal-test-rank-{number}")
+        assert re.search(r"^-\d+\.\d{6} send peer=\d+ token=\d+ push group=", text, re.MULTILINE)
+
+
+def test_where_there_is_no_folder_the_line_about_the_failure_says_so(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.environment["TMPDIR"] = str(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder = tmp_path / f"shoal-flights-{os.geteuid()}"
+    folder.symlink_to(elsewhere)
+    server, ranks = lose_a_rank(cluster, server_options=["--flight-recorder", "off"], rank_options=[])
+    said = rf"failed: ABORTED: .*rank 2.*; what happened before is not written, because {re.escape(str(folder))} can't"
+    for rank in ranks[:2]:
+        rank.wait_for_line(rf"{said} be had: it is a symbolic link")
+        assert rank.wait() == 1
+    server.wait_for_line("shard-group-failed")
+    assert "flight-recorded" not in server.output
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there_is_refused_before_anything_begins(cluster: Cluster, tmp_path: pathlib.Path):

@@ -109,7 +109,7 @@ def _run_rank(
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)  # the fork server ends with the tests
     for name in [name for name in os.environ if name.startswith("SHOAL_") and name != "SHOAL_LIBRARY"]:
         del os.environ[name]
-    os.environ.update(environment)
+    os.environ.update({"SHOAL_FLIGHT_RECORDER": "off"} | environment)  # groups fail on purpose
     torch.set_num_threads(1)
 
     def make_group() -> None:

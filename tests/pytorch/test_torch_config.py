@@ -13,7 +13,7 @@ def test_defaults_need_nothing():
     assert settings == config.Config(
         scheduler=None, job_name=None, min_servers=None, chunk_bytes=0, wire="none", inner_below=0, net_device="",
         transports="",
-        network_only=False, checksums=False, check_finite=False, flight_recorder="", colocate="auto",
+        network_only=False, checksums=False, check_finite=False, flight_recorder="auto", colocate="auto",
         without_servers="wait", node_reduce="auto", devices="auto", device_memory=0, blocking_wait=False, quiet=False,
         timeout=None,
     )  # fmt: skip

@@ -10,7 +10,7 @@ def clean_environment(**more: str) -> dict[str, str]:
     """This process's, of Shoal's settings only where its files are: for programs that get settings of their own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
     kept |= {name: os.environ[name] for name in ("SHOAL_LIBRARY", "SHOAL_BIN") if name in os.environ}
-    return kept | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | more
+    return kept | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "SHOAL_FLIGHT_RECORDER": "off"} | more
 
 
 @dataclasses.dataclass(frozen=True)

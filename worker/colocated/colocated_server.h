@@ -24,7 +24,7 @@ struct ColocatedServerOptions {
   std::string net_device;
   std::string transports;
   bool network_only = false;
-  std::string flight_recorder;  // folder, as the rank's; empty: none
+  std::string flight_recorder;  // as the rank's
   uint64_t timeout_ms = 0;      // for registering
 };
 

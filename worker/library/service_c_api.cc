@@ -31,6 +31,7 @@ absl::StatusOr<ServerConfig> ReadConfig(const shoal_server_options* options) {
   config.net_device = OptionalText(options->net_device, "");
   config.transports = OptionalText(options->transports, config.transports);
   config.network_only = options->network_only != 0;
+  config.flight_recorder = OptionalText(options->flight_recorder, config.flight_recorder);
   if (options->timeout_ms != 0) config.timeout_ms = options->timeout_ms;
   return config;
 }

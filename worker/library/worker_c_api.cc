@@ -137,7 +137,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .node_reduce = *node_reduce,
       .cuda = devices == SHOAL_DEVICES_CUDA,
       .device_memory_bytes = options->device_memory_bytes,
-      .flight_recorder = OptionalText(options->flight_recorder, ""),
+      .flight_recorder = OptionalText(options->flight_recorder, kOwnFlightFolder),
   };
 }
 

@@ -89,14 +89,10 @@ absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const Worker
   const std::string prefix = absl::StrCat("shoal: rank ", options.rank, " of job \"", options.job_name, "\": ");
   absl::StatusOr<std::unique_ptr<NoticeLog>> notices = NoticeLog::Start(prefix, options.quiet);
   if (!notices.ok()) return notices.status();
-  std::unique_ptr<FlightFolder> flights;
-  if (!options.flight_recorder.empty()) {
-    const auto report = [log = notices->get()](std::string sentence) { log->Say(std::move(sentence)); };
-    absl::StatusOr<std::unique_ptr<FlightFolder>> folder = FlightFolder::Start(options.flight_recorder, report);
-    if (!folder.ok()) return folder.status();
-    flights = *std::move(folder);
-  }
-  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *std::move(notices), std::move(flights)));
+  const auto report = [log = notices->get()](std::string sentence) { log->Say(std::move(sentence)); };
+  absl::StatusOr<std::unique_ptr<FlightFolder>> flights = FlightFolder::Start(options.flight_recorder, report);
+  if (!flights.ok()) return flights.status();
+  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *std::move(notices), *std::move(flights)));
   if (absl::Status status = client->Start(); !status.ok()) return status;
   return client;
 }
@@ -156,10 +152,11 @@ std::vector<TraceSource> WorkerClient::SourcesOfTraces() {
 
 void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why) {
   if (flights_ == nullptr || !flights_->HasRoom()) return;
-  const std::string who =
-      absl::StrCat(Describe(), ", group \"", group.info().name, "\" (group=", group.info().id.value(), ")");
-  flights_->Save(absl::StrCat("shoal-", options_.job_name, "-rank-", options_.rank),
-                 absl::StrCat(who, " failed: ", why.ToString(), "\n", recorder_.Text(ReadNowAtNextMillisecond())));
+  const std::string failure =
+      absl::StrCat("group \"", group.info().name, "\" (group=", group.info().id.value(), ") failed: ", why.ToString());
+  flights_->Save({.name = absl::StrCat("shoal-", options_.job_name, "-rank-", options_.rank),
+                  .failure = failure,
+                  .text = absl::StrCat(Describe(), ", ", failure, "\n", recorder_.Text(ReadNowAtNextMillisecond()))});
 }
 
 ColocatedServerOptions WorkerClient::ServerOptions() const {

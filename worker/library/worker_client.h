@@ -48,7 +48,7 @@ struct WorkerClientOptions {
   NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // of groups that do not ask for another
   bool cuda = false;                                       // tensors may be on CUDA devices
   uint64_t device_memory_bytes = 0;                        // of the host, for those; 0: CudaStagerOptions'
-  std::string flight_recorder;  // folder in which a record is written when a group has failed; empty: nowhere
+  std::string flight_recorder = kOwnFlightFolder;  // where a record is written when a group has failed: FlightFolder
 };
 
 struct GroupOptions {
@@ -148,7 +148,7 @@ class WorkerClient {
   CompletionQueue completions_;
   MemberQueue member_queue_;
   FlightRecorder recorder_;                      // of the I/O thread's turn, but for traces
-  const std::unique_ptr<FlightFolder> flights_;  // null: no folder
+  const std::unique_ptr<FlightFolder> flights_;  // null: none
   ResultDigests digests_;
   TraceSender traces_;
   bool can_node_reduce_ = false;  // set by Start

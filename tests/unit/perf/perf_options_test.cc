@@ -112,6 +112,18 @@ TEST(PerfOptions, OneRankOfACluster) {
   EXPECT_EQ(options->spawn, 0u);
 }
 
+// To the library an empty text is its default, which is a folder.
+TEST(PerfOptions, AnEmptyFolderForFlightRecordsIsNone) {
+  const auto folder = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"--spawn", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Parse(arguments).value().flight_recorder;
+  };
+  EXPECT_EQ(folder({}), "auto");
+  EXPECT_EQ(folder({"--flight-recorder="}), "off");
+  EXPECT_EQ(folder({"--flight-recorder", "/records"}), "/records");
+}
+
 TEST(PerfOptions, EnvironmentGivesSchedulerAndRank) {
   const absl::StatusOr<PerfOptions> options =
       Parse({}, {{"SHOAL_SCHEDULER", "h:1"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}});

@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 namespace shoal {
@@ -36,14 +40,14 @@ class FlightFolderTest : public testing::Test {
 };
 
 TEST_F(FlightFolderTest, WritesAFileAndSaysWhere) {
-  Start()->Save("shoal-a/b c-rank-3", "what happened\n");
+  Start()->Save({.name = "shoal-a/b c-rank-3", .failure = "the group failed", .text = "what happened\n"});
   ASSERT_THAT(Files(), SizeIs(1));
   EXPECT_THAT(Files()[0].filename().string(), testing::StartsWith("shoal-a-b-c-rank-3-"));
   std::stringstream text;
   text << std::ifstream(Files()[0]).rdbuf();
   EXPECT_EQ(text.str(), "what happened\n");
   ASSERT_THAT(said_, SizeIs(1));
-  EXPECT_THAT(said_[0], HasSubstr("what happened before is in " + Files()[0].string()));
+  EXPECT_THAT(said_[0], HasSubstr("the group failed; what happened before is in " + Files()[0].string()));
 }
 
 TEST_F(FlightFolderTest, WritesNoMoreThanSoManyInAnHour) {
@@ -51,10 +55,10 @@ TEST_F(FlightFolderTest, WritesNoMoreThanSoManyInAnHour) {
     const std::unique_ptr<FlightFolder> folder = Start();
     for (size_t i = 0; i < FlightFolder::kMostFilesAnHour; ++i) {
       EXPECT_TRUE(folder->HasRoom());
-      folder->Save("same", "text");
+      folder->Save({.name = "same", .failure = "x", .text = "text"});
     }
     EXPECT_FALSE(folder->HasRoom());
-    folder->Save("same", "text");
+    folder->Save({.name = "same", .failure = "x", .text = "text"});
   }
   EXPECT_THAT(Files(), SizeIs(FlightFolder::kMostFilesAnHour));
 }
@@ -63,7 +67,7 @@ TEST_F(FlightFolderTest, SaysWhatItCouldNotWrite) {
   {
     const std::unique_ptr<FlightFolder> folder = Start();
     std::filesystem::remove_all(path_);
-    folder->Save("late", "text");
+    folder->Save({.name = "late", .failure = "x", .text = "text"});
   }
   ASSERT_THAT(said_, SizeIs(1));
   EXPECT_THAT(said_[0], AllOf(HasSubstr("could not be written to"), HasSubstr(": No such file or directory")));
@@ -78,6 +82,109 @@ TEST_F(FlightFolderTest, AFolderThatCanNotBeUsedIsRefusedWithTheReason) {
   EXPECT_THAT(refusal("/no/such/folder"), HasSubstr("/no/such/folder: No such file"));
   std::ofstream(path_ / "file") << "x";
   EXPECT_THAT(refusal((path_ / "file").string()), HasSubstr("it is not a folder"));
+}
+
+TEST_F(FlightFolderTest, NoneIsMadeWhereNoneIsAskedFor) {
+  for (const char* const choice : {"", kNoFlightFolder}) {
+    const auto started = FlightFolder::Start(choice, [](const std::string&) {});
+    ASSERT_TRUE(started.ok());
+    EXPECT_EQ(*started, nullptr);
+  }
+}
+
+// The temporary directory is the test's own.
+class OwnFlightFolderTest : public FlightFolderTest {
+ protected:
+  OwnFlightFolderTest() : own_(path_ / ("shoal-flights-" + std::to_string(geteuid()))) {
+    if (const char* const before = std::getenv("TMPDIR")) before_ = before;
+    setenv("TMPDIR", path_.c_str(), 1);
+  }
+  ~OwnFlightFolderTest() override { before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", before_.c_str(), 1); }
+
+  std::unique_ptr<FlightFolder> Start() {
+    return FlightFolder::Start(kOwnFlightFolder, [this](std::string sentence) { said_.push_back(std::move(sentence)); })
+        .value();
+  }
+  static void Save(FlightFolder* folder) { folder->Save({.name = "shoal-x", .failure = "it failed", .text = "text"}); }
+  void FailTwice() {
+    const std::unique_ptr<FlightFolder> folder = Start();
+    Save(folder.get());
+    while (folder->HasRoom()) std::this_thread::yield();
+    Save(folder.get());
+  }
+  size_t FilesOfOwn() const {
+    return std::distance(std::filesystem::directory_iterator(own_), std::filesystem::directory_iterator());
+  }
+  // After two failures, of which the first says why nothing is written, and the second nothing.
+  void ExpectRefused(const std::string& why) {
+    said_.clear();
+    FailTwice();
+    ASSERT_THAT(said_, SizeIs(1));
+    EXPECT_THAT(said_[0],
+                AllOf(testing::StartsWith("it failed; "), HasSubstr(own_.string() + " can't be had: " + why)));
+  }
+
+  const std::filesystem::path own_;
+
+ private:
+  std::string before_;
+};
+
+TEST_F(OwnFlightFolderTest, IsMadeForThisUserAloneWhenSomethingFails) {
+  {
+    const std::unique_ptr<FlightFolder> folder = Start();
+    EXPECT_THAT(Files(), SizeIs(0)) << "nothing has failed";
+    Save(folder.get());
+  }
+  ASSERT_THAT(said_, SizeIs(1));
+  EXPECT_THAT(said_[0], HasSubstr("it failed; what happened before is in " + own_.string() + "/shoal-x-"));
+  struct stat found = {};
+  ASSERT_EQ(lstat(own_.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode, mode_t{S_IFDIR | 0700});
+  EXPECT_EQ(FilesOfOwn(), 1u);
+}
+
+TEST_F(OwnFlightFolderTest, KeepsTheNewestOfAllProcesses) {
+  std::filesystem::create_directory(own_);
+  for (size_t i = 0; i < FlightFolder::kMostFilesOfOwn + 10; ++i) {
+    const std::filesystem::path path = own_ / ("shoal-old-" + std::to_string(i) + ".txt");
+    std::ofstream(path) << "x";
+    std::filesystem::last_write_time(path,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(1000 - i));
+  }
+  std::ofstream(own_ / "notes.txt") << "not ours";
+  Save(Start().get());
+  EXPECT_EQ(FilesOfOwn(), FlightFolder::kMostFilesOfOwn + 1) << "with the file that is not ours";
+  EXPECT_TRUE(std::filesystem::exists(own_ / "notes.txt"));
+  EXPECT_FALSE(std::filesystem::exists(own_ / "shoal-old-10.txt"));
+  EXPECT_TRUE(std::filesystem::exists(own_ / "shoal-old-11.txt"));
+}
+
+TEST_F(OwnFlightFolderTest, WhatSomebodyElseMayHavePutThereIsNotUsed) {
+  const std::filesystem::path elsewhere = path_ / "elsewhere";
+  std::filesystem::create_directory(elsewhere);
+  std::filesystem::create_directory_symlink(elsewhere, own_);
+  ExpectRefused("it is a symbolic link");
+  std::filesystem::remove(own_);
+  std::ofstream(own_) << "x";
+  ExpectRefused("it is not a folder");
+  std::filesystem::remove(own_);
+  std::filesystem::create_directory(own_);
+  std::filesystem::permissions(own_, std::filesystem::perms::all);
+  ExpectRefused("others may write to it");
+  if (geteuid() == 0) {
+    std::filesystem::permissions(own_, std::filesystem::perms::owner_all);
+    ASSERT_EQ(chown(own_.c_str(), 1, 1), 0);
+    ExpectRefused("it belongs to somebody else");
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere));
+}
+
+TEST_F(OwnFlightFolderTest, WhereItCanNotBeMadeNothingElseHappens) {
+  setenv("TMPDIR", (path_ / "missing").c_str(), 1);
+  FailTwice();
+  ASSERT_THAT(said_, SizeIs(1));
+  EXPECT_THAT(said_[0], HasSubstr("can't be had: No such file or directory"));
 }
 
 }  // namespace

@@ -177,9 +177,12 @@ typedef struct shoal_worker_options {
    * an op, and one after it for result_square_sum of the statistics: the tensor's memory must stay valid and unchanged
    * until shoal_op_wait or shoal_next_completion has returned. Ranks may differ. */
   uint32_t check_finite;
-  /* A folder that is there. When an op fails its group (unless with CANCELLED), the last 1024 events of this process's
-   * connections are written to a file in it, at most 16 an hour, and a line on standard error names the file. A
-   * colocated server does likewise for the groups that fail on it. NULL: nowhere. */
+  /* When an op fails its group (unless with CANCELLED), the last 1024 events of this process's connections are written
+   * to a file, at most 16 an hour, and a line on standard error names the group, the reason and the file. A colocated
+   * server does likewise for the groups that fail on it. NULL or "auto": in the folder shoal-flights-UID of the
+   * temporary directory (TMPDIR, otherwise /tmp), which is made then, for this user alone, and holds the user's newest
+   * 256 files; where that can't be, nothing fails, and the line says so. "off": nowhere. Otherwise a folder that is
+   * there. */
   const char* flight_recorder;
 } shoal_worker_options;
 
@@ -417,8 +420,10 @@ typedef struct shoal_server_options {
   uint64_t slot_memory_bytes; /* 0 means the server's default */
   const char* net_device;     /* one, as in shoal_worker_options */
   const char* transports;
-  uint64_t timeout_ms;   /* for registering; 0 means 30000 */
-  uint32_t network_only; /* not 0: use the network also to workers of this node, instead of shared memory */
+  uint64_t timeout_ms;         /* for registering; 0 means 30000 */
+  uint32_t network_only;       /* not 0: use the network also to workers of this node, instead of shared memory */
+  const char* flight_recorder; /* as in shoal_worker_options, for groups that fail on this server; no line names the
+                                  file */
 } shoal_server_options;
 
 /* Starts a reduction server that serves every job, and returns when it is registered. INVALID_ARGUMENT: an option is

@@ -181,12 +181,14 @@ TEST_F(WorkerCApiFailuresTest, GoesOnWithoutTheScheduler) {
   server_options.struct_size = sizeof(server_options);
   server_options.scheduler = address.c_str();
   server_options.advertise = "127.0.0.1";
+  server_options.flight_recorder = "off";
   shoal_service* server = nullptr;
   ASSERT_EQ(shoal_start_server(&server_options, &server, &error), SHOAL_OK) << error.message;
   shoal_worker_options options = {};
   options.struct_size = sizeof(options);
   options.scheduler = address.c_str();
   options.job_name = "alone";
+  options.flight_recorder = "off";
   options.world_size = 1;
   shoal_worker* worker = nullptr;
   ASSERT_EQ(shoal_worker_connect(&options, &worker, &error), SHOAL_OK) << error.message;
