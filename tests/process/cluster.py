@@ -222,6 +222,7 @@ class Cluster:
         self._processes: list[Process] = []
         self.before_exec: Callable[[], None] | None = None  # runs in each child
         self.environment: dict[str, str] = {}  # of each program, beside what the call says
+        self.scheduler: Process | None = None  # that was started last
         self.scheduler_address = ""
 
     def start(self, command: list[str], environment: dict[str, str] | None = None) -> Process:
@@ -230,11 +231,10 @@ class Cluster:
         return process
 
     def start_scheduler(self, *options: str, listen: str = f"{LOOPBACK}:0", lease_ttl_ms: int = 5000) -> Process:
-        scheduler = self.start(
-            [program("shoal-scheduler"), "--listen", listen, "--lease-ttl", str(lease_ttl_ms), *options]
-        )
-        self.scheduler_address = scheduler.wait_for_line(SCHEDULER_LISTENS).group(1)
-        return scheduler
+        command = [program("shoal-scheduler"), "--listen", listen, "--lease-ttl", str(lease_ttl_ms), *options]
+        self.scheduler = self.start(command)
+        self.scheduler_address = self.scheduler.wait_for_line(SCHEDULER_LISTENS).group(1)
+        return self.scheduler
 
     def launch_server(self, *options: str, scheduler: str = "", advertise: str = LOOPBACK) -> Process:
         """Without waiting for it."""
@@ -274,6 +274,16 @@ class Cluster:
     def shoalctl(self, *arguments: str) -> list[dict]:
         """The JSON documents that the command prints: one, but for `events --follow`."""
         return parse_documents(self.shoalctl_text(*arguments, "--json"))
+
+    def scheduler_metrics(self) -> dict[str, float]:
+        """Of a scheduler that was started with --http: each sample by its name with labels. Asked for as shoalctl asks,
+        from where the scheduler is reached."""
+        get = "import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1]).read().decode())"
+        command = [sys.executable, "-c", get, f"http://{self.scheduler.http_address()}/metrics"]
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=True, preexec_fn=self.before_exec
+        )
+        return parse_samples(result.stdout)
 
     def servers(self) -> dict[str, dict]:
         """By name."""
@@ -345,6 +355,12 @@ class Cluster:
 
     def __str__(self) -> str:
         return "\n\n".join(str(process) for process in self._processes)
+
+
+def parse_samples(text: str) -> dict[str, float]:
+    """Of Prometheus' text format: each sample by its name with labels."""
+    samples = [line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return {name: float(value) for name, value in samples}
 
 
 def parse_documents(text: str) -> list[dict]:

@@ -38,8 +38,8 @@ class LinkedCluster(Cluster):
         finally:
             self.before_exec = before
 
-    def start_scheduler_on_control(self, lease_ttl_ms: int) -> Process:
-        return self.start_scheduler(listen=f"{self.network.control.address}:0", lease_ttl_ms=lease_ttl_ms)
+    def start_scheduler_on_control(self, lease_ttl_ms: int, *options: str) -> Process:
+        return self.start_scheduler(*options, listen=f"{self.network.control.address}:0", lease_ttl_ms=lease_ttl_ms)
 
     def start_servers(self) -> dict[str, Process]:
         """One on each of network.servers, by the node's name, which is its own as well."""

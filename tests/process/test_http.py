@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from cluster import LOOPBACK, ROOT, Cluster, Process, program
+from cluster import LOOPBACK, ROOT, Cluster, Process, parse_samples, program
 from job_runs import digests, wait_for_line_of_all
 
 DOCUMENTED = re.compile(r"^\| `(shoal_\w+)` \| (\w+) \|", re.MULTILINE)
@@ -31,11 +31,9 @@ def get(url: str) -> tuple[int, str]:
 
 
 def metrics(address: str) -> dict[str, float]:
-    """Each sample by its name with labels."""
     code, text = get(f"{address}/metrics")
     assert code == 200
-    samples = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, value in samples}
+    return parse_samples(text)
 
 
 def types(address: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from browser import start_browser
 from cluster import LOOPBACK, PATIENCE_S as A_WHILE_S, SERVER_LISTENS, TIME_FACTOR, Cluster, Process
 from held_job import start_held_job
 from job_runs import let_go_on, wait_for_line_of_all
+from slow_job import NAMED_WITHIN_S, RANKS, SHORT_LEASE_MS, SLOW, start_slow_job
 
 HOSTILE = "<img/src=x/onerror=document.title=1>"
 # What the page is made for (64 servers, 20 jobs); with a sanitizer's programs less.
@@ -66,8 +67,10 @@ def text_of(browser: webdriver.Chrome, element: str) -> str:
     return browser.find_element(By.ID, element).text
 
 
-def wait_until(condition: Callable[[], bool], browser: webdriver.Chrome, what: str) -> None:
-    until = time.monotonic() + PATIENCE_S
+def wait_until(
+    condition: Callable[[], bool], browser: webdriver.Chrome, what: str, patience_s: float = PATIENCE_S
+) -> None:
+    until = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < until, f"{what}:\n{browser.find_element(By.TAG_NAME, 'body').text}"
         time.sleep(0.1)
@@ -119,6 +122,48 @@ def test_it_shows_servers_jobs_and_events_as_they_change(cluster: Cluster, brows
     wait_until(lambda: "server-lost" in text_of(browser, "events"), browser, "so is the event")
     wait_until(lambda: re.search(r"Servers lost\s+1", text_of(browser, "overview")), browser, "and counted")
     assert browser.title.startswith("Shoal ")
+    assert complaints(browser) == []
+
+
+def curve_of(browser: webdriver.Chrome, plot: str) -> list[tuple[float, float]]:
+    """The points of a plot's line, in the units of its picture: 600 wide, and 120 from top to bottom."""
+    script = "return document.querySelector(arguments[0])?.getAttribute('points') ?? ''"
+    points = browser.execute_script(script, f"#{plot} polyline").split()
+    return [tuple(map(float, point.split(","))) for point in points]
+
+
+def test_a_slow_rank_is_told_in_words_and_the_plots_are_of_what_goes_on(cluster: Cluster, browser: webdriver.Chrome):
+    scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=SHORT_LEASE_MS)
+    for name in ("alpha", "beta"):
+        cluster.start_server(name)
+    ranks = start_slow_job(cluster)
+    open_page(browser, page_of(scheduler))
+    wait_until(lambda: f"{RANKS} of {RANKS}" in text_of(browser, "jobs"), browser, "the job's ranks are counted")
+    named = re.compile(r"rank (\d+) is slow: others wait [1-9]\d* % \(([a-z-]+)\)")
+
+    def is_told() -> bool:
+        return named.findall(text_of(browser, "jobs")) == [(str(SLOW), "late-compute")]
+
+    wait_until(is_told, browser, "the slow rank is named, and no other", NAMED_WITHIN_S + PATIENCE_S)
+    wait_until(lambda: "rank-slow" in text_of(browser, "events"), browser, "so is the event")
+
+    before = len(curve_of(browser, "plot-in"))
+    wait_until(lambda: len(curve_of(browser, "plot-in")) >= before + 3, browser, "the curve grows with each look")
+    for plot in ("plot-in", "plot-ops"):
+        curve = curve_of(browser, plot)
+        across = [x for x, _ in curve]
+        assert across == sorted(set(across)) and across[-1] == 600, f"{plot}: from left to right, up to now: {curve}"
+        assert min(y for _, y in curve) == 4, f"{plot}: the most is at the top: {curve}"
+        assert curve[-1][1] < 118, f"{plot}: the job goes on: {curve}"
+    rate = r"[1-9]\d*(\.\d)? [KMG]iB/s"
+    assert re.fullmatch(rate, text_of(browser, "plot-in-now")), text_of(browser, "plot-in-now")
+    label = browser.find_element(By.ID, "plot-in").get_attribute("aria-label")
+    assert re.fullmatch(rf"Gradients into the servers: {rate} now, at most {rate} in two minutes", label), label
+
+    for rank in ranks:
+        rank.end_group()
+    wait_until(lambda: text_of(browser, "plot-in-now") == "0 B/s", browser, "nothing goes into the servers any more")
+    assert curve_of(browser, "plot-in")[-1][1] == 118, "the curve is at the bottom"
     assert complaints(browser) == []
 
 

@@ -9,23 +9,14 @@ import sys
 
 import pytest
 
-from cluster import TIME_FACTOR, Cluster, Process
+from cluster import LOOPBACK, TIME_FACTOR, Cluster, Process
 from linked_cluster import LinkedCluster, linked_cluster, shape_link, slow_down_way
+from slow_job import NAMED_WITHIN_S, RANKS, SHORT_LEASE_MS, SLOW, pause, start_slow_job
 
-RANKS = 4
 # Programs with a sanitizer need more of a core for each byte: then links are slower, pauses longer and ops fewer.
 RATE_MBIT = 200 / TIME_FACTOR
-PAUSE_US = 20_000 * TIME_FACTOR
 OPS = ["-n", str(round(300 / TIME_FACTOR))]
-NAMED_WITHIN_S = 30 * TIME_FACTOR
-SLOW = 2  # the rank's number
 TURN_S = 0.04 * TIME_FACTOR  # of a server that is stopped in turns; longer than an op takes
-SHORT_LEASE_MS = 3000  # heartbeats, and so the news, come every second
-
-
-def pause(times: float = 1) -> list[str]:
-    """Of shoal-perf before each op."""
-    return ["--pause", str(round(times * PAUSE_US))]
 
 
 def start_perf(cluster: LinkedCluster, options_of: dict[int, list[str]], *options: str) -> list[Process]:
@@ -49,6 +40,14 @@ def wait_for_slow(cluster: Cluster, expected: dict[int, str]) -> None:
     cluster.wait_until(lambda: slow_ranks(cluster) == expected, f"the slow ranks are {expected}", NAMED_WITHIN_S)
 
 
+def wait_for_metric(cluster: Cluster, slow: int) -> None:
+    """The scheduler's metric has so many slow ranks of the job: it is what alerts are made of."""
+    sample = 'shoal_job_slow_ranks{job="perf"}'
+    cluster.wait_until(
+        lambda: cluster.scheduler_metrics().get(sample) == slow, f"{sample} is {slow}", timeout_s=NAMED_WITHIN_S
+    )
+
+
 def slow_servers(cluster: Cluster) -> dict[str, str]:
     """Their advice."""
     (document,) = cluster.shoalctl("stragglers")
@@ -60,7 +59,7 @@ def started_cluster(servers: int):
     with linked_cluster(RANKS, servers) as linked:
         for node in linked.network.workers + linked.network.servers:
             shape_link(linked.network, node, RATE_MBIT)
-        linked.start_scheduler_on_control(SHORT_LEASE_MS)
+        linked.start_scheduler_on_control(SHORT_LEASE_MS, "--http", f"{linked.network.control.address}:0")
         linked.start_servers()
         yield linked
 
@@ -74,6 +73,7 @@ def cluster():
 def test_a_rank_that_computes_for_longer_is_named(cluster: LinkedCluster):
     ranks = start_perf(cluster, {SLOW: pause(2)}, "-b", "256K", *pause())
     wait_for_slow(cluster, {SLOW: "late-compute"})
+    wait_for_metric(cluster, slow=1)
     named = r"rank 2 of job \"perf\" on node \S+: the other ranks wait for it (\d+) % of the time"
     line = ranks[0].wait_for_line(named)
     assert 20 <= int(line.group(1)) <= 70, "20 ms of some 60"
@@ -95,6 +95,7 @@ def test_two_slow_ranks_are_named_with_their_causes(cluster: LinkedCluster):
     shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT / 2)
     start_perf(cluster, {1: pause(8)}, "-b", "2M", *pause())
     wait_for_slow(cluster, {1: "late-compute", SLOW: "slow-link"})
+    wait_for_metric(cluster, slow=2)
 
 
 def test_what_is_over_is_told(cluster: LinkedCluster):
@@ -103,6 +104,7 @@ def test_what_is_over_is_told(cluster: LinkedCluster):
     wait_for_slow(cluster, {SLOW: "slow-link"})
     shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT)
     cluster.wait_until(lambda: not slow_ranks(cluster), "no rank is slow", NAMED_WITHIN_S)
+    wait_for_metric(cluster, slow=0)
     ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: no server says any more that the other ranks wait")
     assert "server-slow" not in {event["kind"] for event in cluster.events()}, "all servers waited for that rank"
 
@@ -115,6 +117,7 @@ def test_a_server_with_a_slow_link_is_named(cluster: LinkedCluster):
     cluster.wait_until(lambda: set(slow_servers(cluster)) == {name}, f"server {name} is slow", NAMED_WITHIN_S)
     assert "its node's network link" in slow_servers(cluster)[name]
     assert slow_ranks(cluster) == {}
+    wait_for_metric(cluster, slow=0)
     who = rf"server {name} on node \S+:"
     line = ranks[0].wait_for_line(rf"{who} the ranks of job \"perf\" wait for it (\d+) % of the time")
     assert 20 <= int(line.group(1)) <= 60, "it takes twice as long as the other one"
@@ -137,13 +140,12 @@ def test_a_slow_way_from_one_rank_to_one_server_is_named(cluster: LinkedCluster)
 def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
     cluster = Cluster()
     try:
-        cluster.start_scheduler(lease_ttl_ms=SHORT_LEASE_MS)
+        cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=SHORT_LEASE_MS)
         for name in ("alpha", "beta"):
             cluster.start_server(name)
-        for rank in range(RANKS):
-            options = ["--node-reduce", "off", "-n", "1000000", "-c", "0", "-b", "256K"]
-            cluster.start_perf_rank(rank, RANKS, *options, *pause(3 if rank == SLOW else 1))
+        start_slow_job(cluster)
         wait_for_slow(cluster, {SLOW: "late-compute"})
+        wait_for_metric(cluster, slow=1)
     except BaseException:
         print(cluster, file=sys.stderr)  # pytest shows it with the failure
         raise
@@ -179,6 +181,7 @@ def end_silent_run(cluster: LinkedCluster, ranks: list[Process]) -> None:
     """They end without an alert."""
     for rank in ranks:
         assert rank.wait(60 * TIME_FACTOR) == 0
+    assert cluster.scheduler_metrics().get('shoal_job_slow_ranks{job="perf"}', 0) == 0
     assert not [event for event in cluster.events() if event["kind"].endswith("-slow")], cluster.events()
 
 
