@@ -15,13 +15,37 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 // A slice needs a length.
 constexpr int64_t kShortestNs = 1000;
 
+std::string OpText(const ChunkName& chunk, bool with_group) {
+  return absl::StrCat(with_group ? absl::StrCat("group ", chunk.group, " ") : "", "op ", chunk.op);
+}
+
 std::string ChunkText(const ChunkName& chunk, bool with_group) {
-  return absl::StrCat(with_group ? absl::StrCat("group ", chunk.group, " ") : "", "op ", chunk.op, " chunk ",
-                      chunk.chunk);
+  return absl::StrCat(OpText(chunk, with_group), " chunk ", chunk.chunk);
 }
 
 std::string ChunkArguments(const ChunkName& chunk, uint64_t bytes) {
   return absl::StrCat("\"group\":\"", chunk.group, "\",\"epoch\":", chunk.epoch, ",\"bytes\":", bytes);
+}
+
+// The parts that came to their end one after the other, and the rest: of an op that was done, what it collected.
+Slice SliceOfNodeOp(const FlightEntry& entry, bool with_group) {
+  const int64_t begin_ns = entry.at_ns - static_cast<int64_t>(entry.length_ns);
+  Slice slice{
+      .name = absl::StrCat(OpText(entry.chunk, with_group), " within the node", entry.failed ? " (not done)" : ""),
+      .begin_ns = begin_ns,
+      .end_ns = std::max(entry.at_ns, begin_ns + kShortestNs),
+      .arguments = absl::StrCat("\"group\":\"", entry.chunk.group, "\",\"bytes\":", entry.payload_bytes)};
+  int64_t done_ns = begin_ns;
+  const auto add = [&](const char* name, uint64_t length_ns) {
+    const int64_t until_ns = std::min(done_ns + static_cast<int64_t>(length_ns), slice.end_ns);
+    if (length_ns > 0) slice.parts.push_back({.name = name, .begin_ns = done_ns, .end_ns = until_ns});
+    done_ns = until_ns;
+  };
+  add("contribute", entry.contribute_ns);
+  add("reduce", entry.reduce_ns);
+  add("publish", entry.publish_ns);
+  add(entry.failed ? "wait" : "collect", static_cast<uint64_t>(slice.end_ns - done_ns));
+  return slice;
 }
 
 // Times of chunks as a member saw them. Times that were not seen are kNever.
@@ -42,6 +66,7 @@ class ChunkReader {
     for (const Gathered& each : gathered_) {
       if (std::optional<Slice> slice = SliceOf(each)) tracks["chunks"].push_back(*std::move(slice));
     }
+    if (!node_ops_.empty()) tracks["within the node"] = node_ops_;
     return tracks;
   }
 
@@ -88,6 +113,7 @@ class ChunkReader {
     if (entry.what == "accept" || entry.what == "decline") return TakeAnswer(entry);
     if (entry.what == "landed") return TakeEnd(entry, &landing_);
     if (entry.what == "sent") return TakeEnd(entry, &sending_);
+    if (entry.what == kWithinNode) node_ops_.push_back(SliceOfNodeOp(entry, with_group_));
   }
 
   void TakeSend(const FlightEntry& entry) {
@@ -256,6 +282,7 @@ class ChunkReader {
   int64_t first_ns_ = 0;
   std::vector<Pushed> pushed_;
   std::vector<Gathered> gathered_;
+  std::vector<Slice> node_ops_;
   std::map<ChunkName, size_t> pushed_of_;                                   // the newest push in the epoch
   std::map<std::tuple<uint64_t, uint64_t, uint64_t>, size_t> newest_push_;  // of group, op and chunk, in any epoch
   std::map<ChunkName, size_t> gathered_of_;

@@ -1,5 +1,5 @@
-// What became of each chunk, as one member's flight record has it: the slices of its part of a timeline. Pure; any
-// thread.
+// What became of each chunk, and of each op within the node, as one member's flight record has it: the slices of its
+// part of a timeline. Pure; any thread.
 #ifndef SHOAL_CLI_CHUNK_SLICES_H_
 #define SHOAL_CLI_CHUNK_SLICES_H_
 
@@ -42,9 +42,9 @@ struct Slice {
 // Of one track, or of more, where they overlap.
 using Tracks = std::map<std::string, std::vector<Slice>>;
 
-// By the member's clock. A rank has tracks for each peer that it pushed to, with `peer_name` of it; a server one for
-// the chunks that it gathered. What is not done reaches to the failure. `with_group`: names of slices begin with the
-// group.
+// By the member's clock. A rank has tracks for each peer that it pushed to, with `peer_name` of it, and one for its ops
+// within the node; a server one for the chunks that it gathered. What is not done reaches to the failure. `with_group`:
+// names of slices begin with the group.
 Tracks SliceChunks(const FlightRecord& record, bool with_group,
                    const std::function<std::string(uint64_t peer)>& peer_name);
 

@@ -32,7 +32,7 @@ constexpr Head kHeads[] = {{"(group=", ") failed: ", false}, {"(trace=", ") ende
 constexpr absl::string_view kLast = "The last ";
 constexpr absl::string_view kUntil = "unix_ms=";
 constexpr uint64_t kMostUnixMs = 4'000'000'000'000;  // in the year 2096
-constexpr double kLongestS = 1e7;
+constexpr double kLongestS = kLongestNs / 1e9;
 constexpr size_t kMostEntries = 65536;
 
 absl::Status NotARecord(size_t line, absl::string_view text) {
@@ -66,7 +66,7 @@ bool ParseHead(absl::string_view line, FlightRecord* record) {
                      [&](const Head& head) { return ParseHead(line, head, record); });
 }
 
-// "The last 1024 of 14050 events of the transport, in seconds before unix_ms=1795530702869:".
+// "The last 1024 of 14050 events, in seconds before unix_ms=1795530702869:".
 bool ParseTime(absl::string_view line, FlightRecord* record) {
   const size_t until = line.find(kUntil);
   if (until == absl::string_view::npos || !absl::ConsumeSuffix(&line, ":")) return false;
@@ -84,10 +84,19 @@ bool ParseTime(absl::string_view line, FlightRecord* record) {
 // A word with "=" in it. Words that a newer recorder may add are passed over.
 bool ParseNumber(absl::string_view word, FlightEntry* entry) {
   const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
-  const std::pair<absl::string_view, uint64_t*> known[] = {
-      {"peer", &entry->peer},         {"offer", &entry->offer},           {"token", &entry->token},
-      {"rank", &entry->rank},         {"payload", &entry->payload_bytes}, {"group", &entry->chunk.group},
-      {"epoch", &entry->chunk.epoch}, {"op", &entry->chunk.op},           {"chunk", &entry->chunk.chunk}};
+  const std::pair<absl::string_view, uint64_t*> known[] = {{"peer", &entry->peer},
+                                                           {"offer", &entry->offer},
+                                                           {"token", &entry->token},
+                                                           {"rank", &entry->rank},
+                                                           {"payload", &entry->payload_bytes},
+                                                           {"group", &entry->chunk.group},
+                                                           {"epoch", &entry->chunk.epoch},
+                                                           {"op", &entry->chunk.op},
+                                                           {"chunk", &entry->chunk.chunk},
+                                                           {"length_ns", &entry->length_ns},
+                                                           {"contribute_ns", &entry->contribute_ns},
+                                                           {"reduce_ns", &entry->reduce_ns},
+                                                           {"publish_ns", &entry->publish_ns}};
   for (const auto& [name, number] : known) {
     if (parts.first == name) return absl::SimpleAtoi(parts.second, number);
   }
@@ -117,7 +126,7 @@ bool ParseEntry(absl::string_view line, FlightEntry* entry) {
   }
   entry->is_hand_over = std::find(words.begin(), words.end(), "handed-over") != words.end();
   entry->failed = words.back() == "FAILED";
-  return true;
+  return std::max({entry->length_ns, entry->contribute_ns, entry->reduce_ns, entry->publish_ns}) <= kLongestNs;
 }
 
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {

@@ -25,7 +25,7 @@ struct ChunkName {
   friend auto operator<=>(const ChunkName&, const ChunkName&) = default;
 };
 
-// An event or a call of the member's transport.
+// An event or a call of the member's transport, or an op that went through the memory of its node.
 struct FlightEntry {
   int64_t at_ns = 0;  // before the end of the record: never above 0
   std::string what;   // "send", "sent", "offered", "accept", "landed", "note", "send note", ...
@@ -35,10 +35,18 @@ struct FlightEntry {
   uint64_t token = 0;
   uint64_t rank = 0;
   uint64_t payload_bytes = 0;
-  ChunkName chunk;            // of a frame
+  ChunkName chunk;            // of a frame; without epoch and chunk, of an op within the node
   bool is_hand_over = false;  // a push of a result that the rank has, after a server has died
   bool failed = false;
+  // Of an op within the node (kWithinNode), which was over at `at_ns`: how long it took, and the stages that it came to
+  // the end of (net/flight_recorder.h). At most kLongestNs each.
+  uint64_t length_ns = 0;
+  uint64_t contribute_ns = 0;
+  uint64_t reduce_ns = 0;
+  uint64_t publish_ns = 0;
 };
+inline constexpr char kWithinNode[] = "within node";
+inline constexpr uint64_t kLongestNs = 10'000'000'000'000'000;
 
 struct FlightRecord {
   std::string path;

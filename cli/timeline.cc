@@ -166,7 +166,7 @@ void DrawMarks(size_t process, const FlightRecord& record, int64_t offset_ns, Tr
   for (const FlightEntry& entry : record.entries) {
     const bool is_of_chunk = entry.what == "send" || entry.what == "sent" || entry.what == "offered" ||
                              entry.what == "accept" || entry.what == "landed";
-    if (is_of_chunk && !entry.failed) continue;
+    if ((is_of_chunk && !entry.failed) || entry.what == kWithinNode) continue;
     const std::string name =
         absl::StrCat(entry.what, entry.frame.empty() ? "" : " ", entry.frame, entry.failed ? " failed" : "");
     writer->Mark(process, kMarksTrack, name, entry.at_ns + offset_ns,
@@ -212,8 +212,8 @@ Timeline DrawTimeline(const std::vector<FlightRecord>& records, const std::vecto
   int64_t begin_ns = clocks[0].offset_ns;
   for (size_t i = 0; i < records.size(); ++i) {
     for (const FlightEntry& entry : records[i].entries) {
-      if (NameOfFrame(entry).has_value()) groups.insert(entry.chunk.group);
-      begin_ns = std::min(begin_ns, entry.at_ns + clocks[i].offset_ns);
+      if (NameOfFrame(entry).has_value() || entry.what == kWithinNode) groups.insert(entry.chunk.group);
+      begin_ns = std::min(begin_ns, entry.at_ns - static_cast<int64_t>(entry.length_ns) + clocks[i].offset_ns);
     }
     begin_ns = std::min(begin_ns, clocks[i].offset_ns);  // of the failure
   }

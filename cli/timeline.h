@@ -6,8 +6,9 @@
 // A member is a process there. A rank has tracks for each server that it pushed to, with a slice for each chunk from
 // the push until its result has landed; in it what went out, the wait and what came back. A server's I/O thread has
 // slices for the chunks that it gathered, with each rank's arrival, and the results that went out. Arrows lead from a
-// push to its chunk on the server, and from there to the result on the rank. Where slices overlap there are several
-// tracks. What else happened is on a track of marks. Pure; any thread.
+// push to its chunk on the server, and from there to the result on the rank. A rank's ops within its node are on a
+// track of their own, with what they did one after the other. Where slices overlap there are several tracks. What else
+// happened is on a track of marks. Pure; any thread.
 #ifndef SHOAL_CLI_TIMELINE_H_
 #define SHOAL_CLI_TIMELINE_H_
 

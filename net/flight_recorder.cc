@@ -43,6 +43,8 @@ const char* NameOf(What what) {
       return "landed";
     case What::kSent:
       return "sent";
+    case What::kNodeOp:
+      return "within node";
   }
   return "?";
 }
@@ -78,6 +80,22 @@ std::string FrameText(const FrameHeaderBytes& bytes) {
   const uint64_t landed = header->landed_watermark.value();
   const uint64_t commit = header->commit_watermark.value();
   if (landed != 0 || commit != 0) absl::StrAppend(&text, " landed=", landed, " commit=", commit);
+  return text;
+}
+
+// How long it took, and each stage that it came to the end of.
+std::string NodeOpText(const FlightRecorder::NodeOp& op) {
+  std::string text =
+      absl::StrCat(" group=", op.group, " op=", op.op, " length_ns=", op.ended_ns - std::min(op.ended_ns, op.begun_ns));
+  uint64_t before_ns = op.begun_ns;
+  const auto add = [&](const char* stage, uint64_t ended_ns) {
+    if (ended_ns == 0) return;
+    absl::StrAppend(&text, " ", stage, "_ns=", ended_ns - std::min(ended_ns, before_ns));
+    before_ns = ended_ns;
+  };
+  add("contribute", op.contributed_ns);
+  add("reduce", op.reduced_ns);
+  add("publish", op.published_ns);
   return text;
 }
 
@@ -164,8 +182,22 @@ void FlightRecorder::Add(What what, uint64_t peer, Numbers numbers, uint64_t pay
   entry.payload_bytes = payload_bytes;
   entry.what = what;
   entry.failed = failed;
-  entry.has_frame = frame.size() >= entry.frame.size();
-  if (entry.has_frame) std::copy_n(frame.begin(), entry.frame.size(), entry.frame.begin());
+  if (frame.size() >= kFrameHeaderBytes) {
+    std::copy_n(frame.begin(), kFrameHeaderBytes, entry.content.emplace<FrameHeaderBytes>().begin());
+  } else {
+    entry.content = std::monostate();
+  }
+  KeepForTrace(entry);
+}
+
+void FlightRecorder::AddNodeOp(const NodeOp& op, uint64_t payload_bytes, bool failed) {
+  Entry& entry = newest_.Next();
+  entry = {
+      .at_ns = op.ended_ns, .payload_bytes = payload_bytes, .what = What::kNodeOp, .failed = failed, .content = op};
+  KeepForTrace(entry);
+}
+
+void FlightRecorder::KeepForTrace(const Entry& entry) {
   if (!is_traced_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(trace_mutex_);
   if (trace_ != nullptr) trace_->Next() = entry;
@@ -192,11 +224,14 @@ std::string FlightRecorder::StopTrace(Now now, size_t most_bytes) {
 
 std::string FlightRecorder::Line(const Entry& entry, Now now) {
   const double ago_s = now.monotonic_ns > entry.at_ns ? static_cast<double>(now.monotonic_ns - entry.at_ns) / 1e9 : 0;
-  std::string line = absl::StrFormat("-%.6f %s", ago_s, NameOf(entry.what));
+  // What its stages took is exact as well, and ops that follow one another must not seem to overlap.
+  const int digits = entry.what == What::kNodeOp ? 9 : 6;
+  std::string line = absl::StrFormat("-%.*f %s", digits, ago_s, NameOf(entry.what));
   if (entry.peer != 0) absl::StrAppend(&line, " peer=", entry.peer);
   if (entry.numbers.offer != 0) absl::StrAppend(&line, " offer=", entry.numbers.offer);
   if (entry.numbers.token != 0) absl::StrAppend(&line, " token=", entry.numbers.token);
-  if (entry.has_frame) absl::StrAppend(&line, FrameText(entry.frame));
+  if (const auto* frame = std::get_if<FrameHeaderBytes>(&entry.content)) absl::StrAppend(&line, FrameText(*frame));
+  if (const auto* op = std::get_if<NodeOp>(&entry.content)) absl::StrAppend(&line, NodeOpText(*op));
   if (entry.payload_bytes != 0) absl::StrAppend(&line, " payload=", entry.payload_bytes);
   absl::StrAppend(&line, entry.failed ? " FAILED\n" : "\n");
   return line;
@@ -204,8 +239,7 @@ std::string FlightRecorder::Line(const Entry& entry, Now now) {
 
 std::string FlightRecorder::Ring::Text(Now now, size_t most_bytes) const {
   const auto head = [&](uint64_t kept) {
-    return absl::StrCat("The last ", kept, " of ", added_,
-                        " events of the transport, in seconds before unix_ms=", now.unix_ms, ":\n");
+    return absl::StrCat("The last ", kept, " of ", added_, " events, in seconds before unix_ms=", now.unix_ms, ":\n");
   };
   const uint64_t held = std::min<uint64_t>(added_, entries_.size());
   size_t bytes = head(held).size();

@@ -1,11 +1,12 @@
 // What last happened on a transport, for the time after a failure: the newest events and calls, in a ring that is
-// always on.
+// always on. Of a rank also the reductions within its node (worker/local_reduce), which cross no transport.
 //
 // A layer of the transport (as net/checksum_transport.h is), so that workers and servers have it without a word of
-// theirs. It keeps headers and sizes, and neither payloads nor the tokens of greetings. An entry costs a copy of about
-// 150 bytes; the clock is read for the first one after a Poll, and before each payload of some size is sent. So an
-// arrival has a time at which it was there, and a departure one at which it had not begun (cli/clock_alignment.h relies
-// on that). While an operator traces the job (docs/operating.md), a second and larger ring keeps the same.
+// theirs; the reduction within the node adds an entry for each op. It keeps headers and sizes, and neither payloads nor
+// the tokens of greetings. An entry costs a copy of about 150 bytes; the clock is read for the first one after a Poll,
+// and before each payload of some size is sent. So an arrival has a time at which it was there, and a departure one at
+// which it had not begun (cli/clock_alignment.h relies on that). While an operator traces the job (docs/operating.md),
+// a second and larger ring keeps the same.
 //
 // Thread: the transport's, but for StartTrace and StopTrace.
 #ifndef SHOAL_NET_FLIGHT_RECORDER_H_
@@ -19,6 +20,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/frame.h"
@@ -45,6 +47,7 @@ class FlightRecorder {
     kOffered,
     kLanded,
     kSent,
+    kNodeOp,  // AddNodeOp
   };
 
   FlightRecorder() : newest_(kEntries) {}
@@ -60,6 +63,19 @@ class FlightRecorder {
   // `frame`: a note or a header, of which the header is kept; may be empty.
   void Add(What what, uint64_t peer, Numbers numbers, uint64_t payload_bytes, bool failed,
            std::span<const std::byte> frame);
+
+  // An op of a group as it went through the memory of its node. Stages end one after the other; 0: not yet.
+  struct NodeOp {
+    uint64_t group = 0;
+    uint64_t op = 0;
+    uint64_t begun_ns = 0;
+    uint64_t contributed_ns = 0;  // all of the own contribution was where the other ranks read it
+    uint64_t reduced_ns = 0;      // the others' was there, and the own part summed
+    uint64_t published_ns = 0;    // the own part of the result was where the others read it
+    uint64_t ended_ns = 0;        // their parts were collected, or the group failed
+  };
+  // `failed`: it ended before its last stage.
+  void AddNodeOp(const NodeOp& op, uint64_t payload_bytes, bool failed);
 
   // A line that says when that was, then one for each entry, the oldest first; times are seconds before `now`.
   std::string Text(Now now) const;
@@ -78,8 +94,7 @@ class FlightRecorder {
     uint64_t payload_bytes = 0;
     What what = What::kConnect;
     bool failed = false;
-    bool has_frame = false;
-    FrameHeaderBytes frame{};
+    std::variant<std::monostate, FrameHeaderBytes, NodeOp> content;
   };
 
   class Ring {
@@ -94,6 +109,8 @@ class FlightRecorder {
     uint64_t added_ = 0;  // the next entry is at added_ % entries_.size()
   };
 
+  // Of the newest entry, which is filled in: to the trace as well, if there is one.
+  void KeepForTrace(const Entry& entry);
   static std::string Line(const Entry& entry, Now now);
 
   Ring newest_;

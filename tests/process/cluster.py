@@ -294,6 +294,14 @@ class Cluster:
         """What the server has sent, as it told the scheduler last."""
         return int(self.servers()[server].get("load", {}).get("bytes_out", 0))
 
+    def least_ops(self, job: str) -> int:
+        """What each rank has completed at least, as the scheduler has heard; 0 also where there is no such job."""
+        (document,) = self.shoalctl("jobs")
+        if job not in {each["name"] for each in document.get("jobs", [])}:
+            return 0
+        (found,) = self.shoalctl("job", job)
+        return min((int(rank.get("load", {}).get("ops_completed", 0)) for rank in found["ranks"]), default=0)
+
     def epoch(self) -> int:
         (document,) = self.shoalctl("map")
         return int(document.get("epoch", 0))

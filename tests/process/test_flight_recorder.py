@@ -122,6 +122,26 @@ def test_colocated_servers_leave_theirs_in_the_folder_of_their_ranks(cluster: Cl
         ranks[number].wait_for_line(said)
 
 
+def test_a_group_on_one_node_alone_leaves_records_of_what_its_ranks_reduced(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.start_scheduler(lease_ttl_ms=2000)
+    options = ["--node-reduce", "host", "-b", "1M", "-n", "1000000", "-c", "0", "--flight-recorder", str(tmp_path)]
+    ranks = [cluster.start_perf_rank(rank, RANKS, *options) for rank in range(RANKS)]
+    cluster.wait_until(lambda: cluster.least_ops("perf") > 10, "the ranks reduce")
+    # The others are in the middle of an op when the scheduler calls it lost.
+    ranks[-1].send(signal.SIGSTOP)
+    for number in range(2):
+        text = record(cluster, tmp_path, f"shoal-perf-rank-{number}")
+        op = r"^-\d+\.\d{9} within node group=\d+ op=\d+ length_ns=\d+ "
+        stages = r"contribute_ns=\d+ reduce_ns=\d+ publish_ns=0 payload=1048576$"
+        assert len(re.findall(op + stages, text, re.MULTILINE)) >= 10, text[-3000:]
+        [length_ns] = re.findall(r"within node .* length_ns=(\d+) .*FAILED$", text, re.MULTILINE)
+        assert int(length_ns) > 1e9, "it waited for most of a lease"
+    drawn = tmp_path / "trace.json"
+    subprocess.run([program("shoalctl"), "timeline", str(tmp_path), "-o", str(drawn)], check=True)
+    events = json.loads(drawn.read_text(encoding="utf-8"))["traceEvents"]
+    assert sum(bool(re.fullmatch(r"op \d+ within the node \(not done\)", event["name"])) for event in events) == 2
+
+
 def test_nobody_has_to_name_a_folder(cluster: Cluster, tmp_path: pathlib.Path):
     cluster.environment["TMPDIR"] = str(tmp_path)
     server, ranks = lose_a_rank(cluster, server_options=[], rank_options=[])

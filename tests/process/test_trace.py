@@ -15,6 +15,8 @@ from job_runs import digests, let_go_on, reduce_until, wait_for_line_of_all
 
 LEASE_TTL_MS = 1500
 IO_THREADS = 2
+# Of one node's records, by its time of day: a thread may be kept from running between its readings of the two clocks.
+MOST_APART_US = 5000 * TIME_FACTOR
 # All-reduces in many chunks through servers, until the test ends.
 PERF_OPTIONS = ["--node-reduce", "off", "-b", "1M", "-n", "1000000", "-c", "0", "--chunk-bytes", "64K"]
 
@@ -33,11 +35,6 @@ def traces_begun(cluster: Cluster) -> int:
     return sum(event["kind"] == "job-traced" for event in cluster.events())
 
 
-def ops_completed(cluster: Cluster) -> int:
-    [job] = cluster.shoalctl("job", "perf")
-    return min(int(rank.get("load", {}).get("ops_completed", 0)) for rank in job["ranks"])
-
-
 def test_a_running_job_is_drawn_on_one_clock_again_and_again(cluster: Cluster, tmp_path: pathlib.Path):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     cluster.start_server("alpha", "--io-threads", str(IO_THREADS))
@@ -51,8 +48,8 @@ def test_a_running_job_is_drawn_on_one_clock_again_and_again(cluster: Cluster, t
         assert f"{WORLD_SIZE + IO_THREADS} members, " in out and str(file) in out, out
         assert "No record came" not in out, out
         check_picture(json.loads(file.read_text(encoding="utf-8")), before_us)
-    done = ops_completed(cluster)
-    cluster.wait_until(lambda: ops_completed(cluster) > done, "the job goes on")
+    done = cluster.least_ops("perf")
+    cluster.wait_until(lambda: cluster.least_ops("perf") > done, "the job goes on")
     assert all(rank.running() for rank in ranks)
 
 
@@ -74,6 +71,41 @@ def check_picture(picture: dict, before_us: int) -> None:
     begins_us = picture["otherData"]["begins_at_unix_us"]
     last_us = begins_us + max(event["ts"] for event in events if event["ph"] == "X")
     assert before_us < last_us < time.time_ns() // 1000 + 1000
+
+
+def test_ranks_of_one_node_are_drawn_without_any_server(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    options = ["--node-reduce", "host", "-b", "1M", "-n", "1000000", "-c", "0"]
+    for rank in range(WORLD_SIZE):
+        cluster.start_perf_rank(rank, WORLD_SIZE, *options)
+    cluster.wait_until(lambda: cluster.least_ops("perf") > 0, "the ranks reduce")
+    file = tmp_path / "trace.json"
+    out, err = answer_of(ask(cluster, "trace", "perf", "--seconds", "0.5", "-o", str(file)))
+    assert err == ""
+    assert f"{WORLD_SIZE} members, 0 pushes and results" in out and "No record came" not in out, out
+    ops = {}  # of each rank: their slices by name
+    parts = {}
+    tracks = {}
+    for event in json.loads(file.read_text(encoding="utf-8"))["traceEvents"]:
+        if event["name"] == "thread_name":
+            tracks[event["pid"], event["tid"]] = event["args"]["name"]
+        elif event["ph"] == "X" and re.fullmatch(r"op \d+ within the node", event["name"]):
+            ops.setdefault(event["pid"], {})[event["name"]] = event
+            assert tracks[event["pid"], event["tid"]].startswith("within the node")
+        elif event["ph"] == "X":
+            parts.setdefault(event["pid"], set()).add(event["name"])
+    assert len(ops) == WORLD_SIZE and min(map(len, ops.values())) > 10, {pid: len(named) for pid, named in ops.items()}
+    # A part that took no time is not drawn; and no result comes from elsewhere.
+    assert all({"contribute", "reduce", "collect"} == named for named in parts.values()), parts
+    # All ranks take part in an op at the same time: none ends before another one has begun it.
+    common = set.intersection(*(set(named) for named in ops.values()))
+    assert len(common) > 10, "the same ops, but for those at the ends of records"
+    for name in common:
+        slices = [named[name] for named in ops.values()]
+        assert all(each["args"]["bytes"] == 1 << 20 for each in slices)
+        last_begin_us = max(each["ts"] for each in slices)
+        first_end_us = min(each["ts"] + each["dur"] for each in slices)
+        assert last_begin_us < first_end_us + MOST_APART_US, f"{name}: {slices}"
 
 
 def test_the_bits_of_a_traced_job_are_those_of_one_that_is_not(cluster: Cluster, tmp_path: pathlib.Path):

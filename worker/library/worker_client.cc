@@ -46,9 +46,10 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
 }
 
 // nullptr: this process is to use the network alone, or its kernel can't share memory safely (and its offer says so).
-absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientOptions& options) {
+absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientOptions& options,
+                                                             FlightRecorder* recorder) {
   if (options.network_only) return nullptr;
-  absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeHostLocalReduce();
+  absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeHostLocalReduce(recorder);
   if (absl::IsUnimplemented(local_reduce.status())) return nullptr;
   return local_reduce;
 }
@@ -101,7 +102,7 @@ absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_, &recorder_);
   if (!transport.ok()) return transport.status();
-  absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_);
+  absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_, &recorder_);
   if (!local_reduce.ok()) return local_reduce.status();
   can_node_reduce_ = *local_reduce != nullptr;
   absl::StatusOr<std::unique_ptr<CudaStager>> stager = MakeStager(options_);

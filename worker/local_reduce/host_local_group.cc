@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/dtype.h"
 #include "core/wire_format.h"
+#include "process/clock.h"
 #include "reduce/convert.h"
 
 namespace shoal {
@@ -36,8 +37,12 @@ std::string Describe(const OpRecord& record) {
 
 }  // namespace
 
-HostLocalGroup::HostLocalGroup(const LocalGroup& group, int epoll, uint64_t first_key)
-    : peers_(group, epoll, first_key), places_(group.size), seen_(group.size), inputs_(group.size) {}
+HostLocalGroup::HostLocalGroup(const LocalGroup& group, int epoll, uint64_t first_key, FlightRecorder* recorder)
+    : peers_(group, epoll, first_key),
+      recorder_(recorder),
+      places_(group.size),
+      seen_(group.size),
+      inputs_(group.size) {}
 
 void HostLocalGroup::Open(Events* events) {
   peers_.Begin();
@@ -61,6 +66,7 @@ void HostLocalGroup::Start(const LocalOp& op, Events* events) {
   added.number = next_op_++;
   added.first_round = next_round_;
   next_round_ = added.end_round();
+  if (recorder_ != nullptr) added.begun_ns = MonotonicNs();
 }
 
 void HostLocalGroup::PublishPart(uint64_t ticket, uint64_t first_element, uint64_t element_count) {
@@ -116,11 +122,16 @@ void HostLocalGroup::Advance(Events* events) {
   uint64_t moved = 0;
   while (has_met_ && !failure_.has_value() && !ops_.empty() && moved < kMaxBytesPerAdvance) {
     const uint64_t before = moved;
-    if (CanContribute()) moved += kRoundCostBytes + Contribute();
-    if (CanReduce()) moved += kRoundCostBytes + Reduce(events);
+    const auto count = [&](uint64_t bytes) {
+      moved += kRoundCostBytes + bytes;
+      time_is_old_ = time_is_old_ || bytes > kBytesOfSomeTime;
+    };
+    time_is_old_ = true;
+    if (CanContribute()) count(Contribute());
+    if (CanReduce()) count(Reduce(events));
     if (failure_.has_value()) return;
-    if (CanPublish()) moved += kRoundCostBytes + Publish();
-    if (CanCollect()) moved += kRoundCostBytes + Collect(events);
+    if (CanPublish()) count(Publish());
+    if (CanCollect()) count(Collect(events));
     if (moved == before) return;
     peers_.WakeSleepers();
   }
@@ -144,9 +155,28 @@ HostLocalGroup::Op* HostLocalGroup::OpOf(const Stage& stage) {
   return index < ops_.size() ? &ops_[index] : nullptr;
 }
 
-void HostLocalGroup::Finish(Stage* stage, const Op& op, NodeCounter counter) {
-  if (++stage->round == op.end_round()) ++stage->op;
-  peers_.own_header().counters[counter].rounds.store(stage->round, std::memory_order_release);
+void HostLocalGroup::Finish(Stage* stage, Op* op, NodeCounter counter) {
+  peers_.own_header().counters[counter].rounds.store(++stage->round, std::memory_order_release);
+  if (stage->round != op->end_round()) return;
+  ++stage->op;
+  if (recorder_ != nullptr) op->ended_ns[counter] = TimeNs();
+}
+
+uint64_t HostLocalGroup::TimeNs() {
+  if (time_is_old_) time_ns_ = MonotonicNs();
+  time_is_old_ = false;
+  return time_ns_;
+}
+
+void HostLocalGroup::Record(const Op& op, uint64_t ended_ns, bool failed) {
+  recorder_->AddNodeOp({.group = peers_.group().id.value(),
+                        .op = op.op.number.value(),
+                        .begun_ns = op.begun_ns,
+                        .contributed_ns = op.ended_ns[kContributed],
+                        .reduced_ns = op.ended_ns[kReduced],
+                        .published_ns = op.ended_ns[kPublished],
+                        .ended_ns = ended_ns},
+                       op.op.element_count * DataTypeSize(op.op.dtype), failed);
 }
 
 bool HostLocalGroup::HaveReached(NodeCounter counter, uint64_t rounds) {
@@ -170,7 +200,7 @@ bool HostLocalGroup::CanContribute() {
 }
 
 uint64_t HostLocalGroup::Contribute() {
-  const Op& op = *OpOf(contribute_);
+  Op& op = *OpOf(contribute_);
   const uint64_t round = contribute_.round;
   if (round == op.first_round) peers_.own_header().records[op.number % kMaxOpsUnderWay].op = RecordOf(op);
   uint64_t elements = 0;
@@ -186,7 +216,7 @@ uint64_t HostLocalGroup::Contribute() {
     for (uint32_t i = 1; i < size(); ++i) contribute_to((self() + i) % size());
     if (op.narrowed()) contribute_to(self());
   }
-  Finish(&contribute_, op, kContributed);
+  Finish(&contribute_, &op, kContributed);
   return elements * DataTypeSize(op.op.dtype);
 }
 
@@ -199,7 +229,7 @@ bool HostLocalGroup::CanReduce() {
 }
 
 uint64_t HostLocalGroup::Reduce(Events* events) {
-  const Op& op = *OpOf(reduce_);
+  Op& op = *OpOf(reduce_);
   const uint64_t round = reduce_.round;
   if (round == op.first_round) {
     if (absl::Status status = CompareRecords(op); !status.ok()) {
@@ -218,8 +248,8 @@ uint64_t HostLocalGroup::Reduce(Events* events) {
       events->push_back(LocalPartReduced{op.op.group, op.op.ticket, piece.first, piece.count});
     }
   }
-  Finish(&reduce_, op, kReduced);
-  if (!op.op.other_nodes) Finish(&publish_, op, kPublished);
+  Finish(&reduce_, &op, kReduced);
+  if (!op.op.other_nodes) Finish(&publish_, &op, kPublished);
   return piece.count * DataTypeSize(op.op.dtype) * size();
 }
 
@@ -232,10 +262,10 @@ bool HostLocalGroup::CanPublish() {
 }
 
 uint64_t HostLocalGroup::Publish() {
-  const Op& op = *OpOf(publish_);
+  Op& op = *OpOf(publish_);
   const ElementRange piece = op.rounds.Piece(self(), publish_.round - op.first_round);
   if (piece.count > 0) CopyIn(op, piece, peers_.own_memory() + places_.ResultOffset(publish_.round));
-  Finish(&publish_, op, kPublished);
+  Finish(&publish_, &op, kPublished);
   return piece.count * DataTypeSize(op.op.dtype);
 }
 
@@ -246,7 +276,7 @@ bool HostLocalGroup::CanCollect() {
 }
 
 uint64_t HostLocalGroup::Collect(Events* events) {
-  const Op& op = *OpOf(collect_);
+  Op& op = *OpOf(collect_);
   const uint64_t round = collect_.round;
   uint64_t elements = 0;
   for (uint32_t i = 1; i < size() && !op.rounds.whole; ++i) {
@@ -256,9 +286,10 @@ uint64_t HostLocalGroup::Collect(Events* events) {
     elements += piece.count;
   }
   const uint64_t bytes = elements * DataTypeSize(op.op.dtype);
-  Finish(&collect_, op, kCollected);
+  Finish(&collect_, &op, kCollected);
   if (collect_.round == op.end_round()) {
     events->push_back(LocalOpEnded{op.op.group, op.op.ticket, absl::OkStatus()});
+    if (recorder_ != nullptr) Record(op, op.ended_ns[kCollected], /*failed=*/false);
     ops_.pop_front();
   }
   return bytes;
@@ -363,6 +394,12 @@ void HostLocalGroup::End(const LocalFailure& failure, Events* events) {
   peers_.Fail(failure);
   events->push_back(LocalGroupFailed{peers_.group().group, failure.status, failure.culprit});
   for (const Op& op : ops_) events->push_back(LocalOpEnded{op.op.group, op.op.ticket, failure.status});
+  if (recorder_ != nullptr) {
+    const uint64_t now_ns = MonotonicNs();
+    // The others have not begun.
+    const size_t under_way = std::min<size_t>(ops_.size(), kMaxOpsUnderWay);
+    for (size_t i = 0; i < under_way; ++i) Record(ops_[i], now_ns, /*failed=*/true);
+  }
   ops_.clear();
 }
 

@@ -5,8 +5,7 @@
 //   contribute  copies what the others reduce into the own slot, when all have reduced what was in it
 //   reduce      when all have contributed: first compares what they say of the op
 //   publish     puts the own result into the own slot, when all have collected what was in it. Without other nodes it
-//   is
-//               one with reduce; with them it follows PublishPart
+//               is one with reduce; with them it follows PublishPart
 //   collect     copies the results of the others out, when all have published
 // One thread, that of the worker's loop.
 #ifndef SHOAL_WORKER_LOCAL_REDUCE_HOST_LOCAL_GROUP_H_
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "net/flight_recorder.h"
 #include "reduce/reduce.h"
 #include "worker/local_reduce/local_reduce.h"
 #include "worker/local_reduce/node_memory.h"
@@ -33,8 +33,8 @@ class HostLocalGroup {
  public:
   using Events = std::vector<LocalReduceEvent>;
 
-  // As NodePeers.
-  HostLocalGroup(const LocalGroup& group, int epoll, uint64_t first_key);
+  // As NodePeers. `recorder` as in host_local_reduce.h.
+  HostLocalGroup(const LocalGroup& group, int epoll, uint64_t first_key, FlightRecorder* recorder);
 
   // As in the port. What happens is added to `events`.
   void Open(Events* events);
@@ -57,9 +57,11 @@ class HostLocalGroup {
     LocalOp op;
     OpRounds rounds;
     ReduceSpec spec;
-    uint64_t number = 0;         // 0, 1, 2, ...
-    uint64_t first_round = 0;    // in the group's numbering
-    uint64_t published_end = 0;  // the end of what PublishPart was told of the own part
+    uint64_t number = 0;                             // 0, 1, 2, ...
+    uint64_t first_round = 0;                        // in the group's numbering
+    uint64_t published_end = 0;                      // the end of what PublishPart was told of the own part
+    uint64_t begun_ns = 0;                           // with a recorder only
+    std::array<uint64_t, kNodeCounters> ended_ns{};  // likewise, of stages; 0: not yet
 
     uint64_t end_round() const { return first_round + rounds.count; }
     bool narrowed() const { return rounds.shared_type != op.dtype; }
@@ -75,7 +77,7 @@ class HostLocalGroup {
   // The op whose turn it is; nullptr: there is none yet.
   Op* OpOf(const Stage& stage);
   // The own counter, after a round of the stage.
-  void Finish(Stage* stage, const Op& op, NodeCounter counter);
+  void Finish(Stage* stage, Op* op, NodeCounter counter);
   // Whether the others' counter has reached `rounds`.
   bool HaveReached(NodeCounter counter, uint64_t rounds);
   bool IsSlotFree(NodeCounter reader, uint64_t round);
@@ -93,6 +95,10 @@ class HostLocalGroup {
   OpRecord RecordOf(const Op& op) const;
   // InvalidArgument: two ranks say different things of the op.
   absl::Status CompareRecords(const Op& op) const;
+  // The time, for records. The clock is read anew only where some time has passed since: reading it takes as long as a
+  // stage of a small op.
+  uint64_t TimeNs();
+  void Record(const Op& op, uint64_t ended_ns, bool failed);
   void ReduceElements(const Op& op, uint64_t round, ElementRange elements, std::byte* result);
   // Between the tensor and a place, of the own memory or another's.
   static void CopyIn(const Op& op, ElementRange elements, std::byte* place);
@@ -101,7 +107,13 @@ class HostLocalGroup {
   void FailIfNeededRankHasLeft(Events* events);
   void End(const LocalFailure& failure, Events* events);
 
+  // Copying or summing so much takes a few microseconds.
+  static constexpr uint64_t kBytesOfSomeTime = 16 << 10;
+
   NodePeers peers_;
+  FlightRecorder* const recorder_;  // null: there is none
+  uint64_t time_ns_ = 0;
+  bool time_is_old_ = true;
   const NodePlaces places_;
   bool has_met_ = false;                 // the caller knows
   std::optional<LocalFailure> failure_;  // likewise

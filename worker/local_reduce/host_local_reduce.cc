@@ -25,10 +25,10 @@ constexpr int kMaxSocketEvents = 64;
 
 class HostLocalReduce : public LocalReduce {
  public:
-  explicit HostLocalReduce(FileDescriptor epoll) : epoll_(std::move(epoll)) {}
+  HostLocalReduce(FileDescriptor epoll, FlightRecorder* recorder) : epoll_(std::move(epoll)), recorder_(recorder) {}
 
   void Open(const LocalGroup& group) override {
-    auto opened = std::make_unique<HostLocalGroup>(group, epoll_.get(), KeyOf(group.group));
+    auto opened = std::make_unique<HostLocalGroup>(group, epoll_.get(), KeyOf(group.group), recorder_);
     opened->Open(&pending_);
     groups_.insert_or_assign(group.group, std::move(opened));
   }
@@ -96,6 +96,7 @@ class HostLocalReduce : public LocalReduce {
   }
 
   const FileDescriptor epoll_;
+  FlightRecorder* const recorder_;  // null: there is none
   std::map<GroupHandle, std::unique_ptr<HostLocalGroup>> groups_;
   bool asleep_ = false;
   int polls_without_sockets_ = 0;
@@ -105,7 +106,7 @@ class HostLocalReduce : public LocalReduce {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce() {
+absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce(FlightRecorder* recorder) {
   // Groups that are to be reduced elsewhere must know it before they are made.
   const absl::StatusOr<std::unique_ptr<OwnedMemory>> probe = OwnedMemory::Make("shoal-probe", 1);
   if (!probe.ok()) return probe.status();
@@ -114,7 +115,7 @@ absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce() {
     return absl::ResourceExhaustedError(
         absl::StrCat("no epoll: ", std::strerror(errno), " (raise the limit of open files, ulimit -n)"));
   }
-  return std::make_unique<HostLocalReduce>(std::move(epoll));
+  return std::make_unique<HostLocalReduce>(std::move(epoll), recorder);
 }
 
 }  // namespace shoal

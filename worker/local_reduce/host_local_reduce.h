@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "net/flight_recorder.h"
 #include "worker/local_reduce/local_reduce.h"
 
 namespace shoal {
@@ -21,7 +22,10 @@ namespace shoal {
 // culprit, which may be this rank, has no memory or descriptors left; Unimplemented, this kernel can't share memory
 // safely; FailedPrecondition, ranks of different releases; InvalidArgument, ranks that disagree; Unavailable, a rank
 // died, or closed the group while others have ops that it did not start; and what another rank gave Fail.
-absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce();
+//
+// `recorder` outlives it and gets an entry for each op that has ended; of a group that fails, for those that were under
+// way. nullptr: nothing is recorded, and no clock read.
+absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce(FlightRecorder* recorder = nullptr);
 
 }  // namespace shoal
 

@@ -23,6 +23,7 @@ struct LocalGroup {
   std::string meeting_name;
   LocalRank rank;
   uint32_t size = 0;  // how many local ranks; at least 1
+  GroupId id;         // of the whole group or, with rails, of the own one: for records
 };
 
 struct LocalOp {

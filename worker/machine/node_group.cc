@@ -30,7 +30,8 @@ void NodeGroup::Open(Now now, WorkerActions* actions) {
   actions->push_back(LocalOpenAction{{.group = handle_,
                                       .meeting_name = info_->meeting_name,
                                       .rank = LocalRank(info_->local_rank()),
-                                      .size = info_->local_size()}});
+                                      .size = info_->local_size(),
+                                      .id = info_->id}});
   if (rail_ != nullptr) rail_->group().Open(now, actions);
 }
 

@@ -7,9 +7,13 @@
 
 #include <atomic>
 #include <csignal>
+#include <deque>
+#include <regex>
 #include <thread>
 
+#include "net/flight_recorder.h"
 #include "net/wake_up.h"
+#include "process/clock.h"
 #include "tests/conformance/local_reduce/local_reduce_suite.h"
 #include "tests/conformance/open_file_limit.h"
 #include "worker/local_reduce/node_peers.h"
@@ -66,6 +70,75 @@ TEST(HostLocalReduce, L5ThreadsThatSleepAreWokenForEveryOp) {
   for (uint32_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(run, rank);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(unfinished, 0u);
+}
+
+// Each rank's reductions are recorded.
+class RecordedNode : public LocalReduceNode {
+ public:
+  std::unique_ptr<LocalReduce> Make() override { return *MakeHostLocalReduce(&recorders_.emplace_back()); }
+  std::string Text(uint32_t rank) const { return recorders_[rank].Text({.monotonic_ns = MonotonicNs(), .unix_ms = 1}); }
+
+ private:
+  std::deque<FlightRecorder> recorders_;
+};
+
+void OpenAs12(RanksUnderTest* ranks) {
+  const std::string name = RanksUnderTest::MeetingName(0);
+  for (uint32_t rank = 0; rank < ranks->size(); ++rank) {
+    (*ranks)[rank].port().Open(
+        {.group = kGroup, .meeting_name = name, .rank = LocalRank(rank), .size = ranks->size(), .id = GroupId(12)});
+  }
+}
+
+TEST(HostLocalReduce, AnOpThatHasEndedIsRecordedWithWhatItsStagesTook) {
+  RecordedNode node;
+  RanksUnderTest ranks(&node, 3, 1);
+  OpenAs12(&ranks);
+  // Of one round, and of many.
+  const std::vector<uint64_t> element_counts = {10, 1'000'000};
+  for (const uint64_t elements : element_counts) {
+    OpUnderTest op(&ranks,
+                   {.group = kGroup, .ticket = elements, .number = OpNumber(elements + 1), .element_count = elements});
+    op.StartAll();
+    ASSERT_TRUE(op.HasEnded());
+  }
+  const std::regex line(
+      "-[0-9.]+ within node group=12 op=(\\d+) length_ns=(\\d+) contribute_ns=(\\d+) "
+      "reduce_ns=(\\d+) publish_ns=0 payload=(\\d+)\n");
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::string text = node.Text(rank);
+    EXPECT_THAT(text, testing::StartsWith("The last 2 of 2 events"));
+    std::sregex_iterator entry(text.begin(), text.end(), line);
+    for (const uint64_t elements : element_counts) {
+      ASSERT_NE(entry, std::sregex_iterator()) << text;
+      const auto number = [&](size_t group) { return std::stoull((*entry)[group].str()); };
+      EXPECT_EQ(number(1), elements + 1);
+      EXPECT_GT(number(2), 0u);
+      EXPECT_LE(number(3) + number(4), number(2)) << "one after the other: " << text;
+      EXPECT_EQ(number(5), elements * sizeof(float));
+      ++entry;
+    }
+  }
+}
+
+TEST(HostLocalReduce, OfAGroupThatFailsTheOpsUnderWayAreRecorded) {
+  RecordedNode node;
+  RanksUnderTest ranks(&node, 2, 1);
+  OpenAs12(&ranks);
+  std::deque<OpUnderTest> ops;
+  for (uint64_t ticket = 0; ticket < kMaxOpsUnderWay + 10; ++ticket) {
+    ops.emplace_back(&ranks,
+                     LocalOp{.group = kGroup, .ticket = ticket, .number = OpNumber(ticket + 1), .element_count = 10});
+    ops.back().StartAt(0);
+  }
+  ranks.PollForAWhile();
+  ranks[0].port().Fail(kGroup, absl::DeadlineExceededError("rank 1 did not come"));
+  const std::string text = node.Text(0);
+  EXPECT_THAT(text, testing::StartsWith("The last 64 of 64 events")) << "of ops that can have begun";
+  EXPECT_THAT(text, testing::ContainsRegex(" within node group=12 op=1 length_ns=[0-9]+ contribute_ns=[0-9]+ "
+                                           "payload=40 FAILED\n"));
+  EXPECT_THAT(text, testing::ContainsRegex(" within node group=12 op=64 length_ns=[0-9]+ payload=40 FAILED\n"))
+      << "it has not contributed: others are before it";
 }
 
 // As a data loader does, whose processes keep copies of all descriptors.

@@ -95,17 +95,36 @@ TEST(FlightRecorderTest, KeepsTheNewestAndSaysHowManyThereWere) {
   }
   const std::string text =
       recorder.Text({.monotonic_ns = (FlightRecorder::kEntries + 11) * 1'000'000, .unix_ms = 1'700'000'000'123});
-  EXPECT_THAT(text,
-              HasSubstr("The last 1024 of 1034 events of the transport, in seconds before unix_ms=1700000000123:\n"
-                        "-1.024000 close peer=11\n"));
+  EXPECT_THAT(text, HasSubstr("The last 1024 of 1034 events, in seconds before unix_ms=1700000000123:\n"
+                              "-1.024000 close peer=11\n"));
   EXPECT_THAT(text, testing::EndsWith("-0.001000 close peer=1034\n"));
 }
 
+void AddClose(uint64_t peer, FlightRecorder* recorder) {
+  recorder->SetTime(peer * 1'000'000);
+  recorder->Add(FlightRecorder::What::kClose, peer, {}, 0, false, {});
+}
+
+TEST(FlightRecorderTest, AnOpWithinTheNodeHasWhatItsStagesTook) {
+  FlightRecorder recorder;
+  recorder.StartTrace();
+  FlightRecorder::NodeOp op{.group = 12, .op = 5, .begun_ns = 1'000'000'000, .contributed_ns = 1'000'000'300};
+  op.ended_ns = 1'000'001'000;
+  recorder.AddNodeOp(op, 400, /*failed=*/true);
+  op.reduced_ns = op.published_ns = 1'000'000'700;
+  recorder.AddNodeOp(op, 400, /*failed=*/false);
+  AddClose(6, &recorder);
+  const Now now{.monotonic_ns = 2'000'000'000, .unix_ms = 7};
+  const std::string entries =
+      "-0.999999000 within node group=12 op=5 length_ns=1000 contribute_ns=300 payload=400 FAILED\n"
+      "-0.999999000 within node group=12 op=5 length_ns=1000 contribute_ns=300 reduce_ns=400 publish_ns=0 payload=400\n"
+      "-1.994000 close peer=6\n";
+  EXPECT_THAT(recorder.Text(now), testing::EndsWith(":\n" + entries));
+  EXPECT_THAT(recorder.StopTrace(now, 3 << 20), testing::EndsWith(":\n" + entries));
+}
+
 void AddCloses(uint64_t from, uint64_t to, FlightRecorder* recorder) {
-  for (uint64_t i = from; i <= to; ++i) {
-    recorder->SetTime(i * 1'000'000);
-    recorder->Add(FlightRecorder::What::kClose, i, {}, 0, false, {});
-  }
+  for (uint64_t i = from; i <= to; ++i) AddClose(i, recorder);
 }
 
 TEST(FlightRecorderTest, ATraceHasWhatCameWhileItLasted) {
@@ -117,7 +136,7 @@ TEST(FlightRecorderTest, ATraceHasWhatCameWhileItLasted) {
   recorder.StartTrace();
   AddCloses(11, 3010, &recorder);
   const std::string text = recorder.StopTrace(now, kMuch);
-  EXPECT_THAT(text, testing::StartsWith("The last 3000 of 3000 events of the transport, in seconds before unix_ms=7:\n"
+  EXPECT_THAT(text, testing::StartsWith("The last 3000 of 3000 events, in seconds before unix_ms=7:\n"
                                         "-4.989000 close peer=11\n"));
   EXPECT_THAT(text, testing::EndsWith("-1.990000 close peer=3010\n"));
   AddCloses(3011, 3012, &recorder);

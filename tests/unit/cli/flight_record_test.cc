@@ -25,7 +25,7 @@ using ::testing::SizeIs;
 
 std::string Record(const std::string& member, uint64_t group, uint64_t unix_ms, const std::string& events = "") {
   return absl::StrFormat(
-      "%s, group \"ddp\" (group=%d) failed: ABORTED: rank 2 was lost\nThe last 1 of 9 events of the transport, in "
+      "%s, group \"ddp\" (group=%d) failed: ABORTED: rank 2 was lost\nThe last 1 of 9 events, in "
       "seconds before unix_ms=%d:\n%s",
       member, group, unix_ms, events);
 }
@@ -106,10 +106,43 @@ TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
   EXPECT_FALSE(record->is_cut_off);
 }
 
+TEST(FlightRecord, ReadsOpsWithinTheNode) {
+  FlightRecorder recorder;
+  recorder.AddNodeOp({.group = 12,
+                      .op = 5,
+                      .begun_ns = 1'000'000'000,
+                      .contributed_ns = 1'000'000'300,
+                      .reduced_ns = 1'000'000'700,
+                      .published_ns = 1'000'000'800,
+                      .ended_ns = 1'000'001'000},
+                     400, /*failed=*/false);
+  recorder.AddNodeOp({.group = 12, .op = 6, .begun_ns = 1'000'000'000, .ended_ns = 1'500'000'000}, 400,
+                     /*failed=*/true);
+  const absl::StatusOr<FlightRecord> record = ParseFlightRecord(
+      absl::StrCat("rank 0 of job \"gpt\" on node-1, group \"ddp\" (group=12) failed: ABORTED: it was lost\n",
+                   recorder.Text({.monotonic_ns = 2'000'000'000, .unix_ms = 1'700'000'000'123})));
+  ASSERT_TRUE(record.ok()) << record.status();
+  ASSERT_THAT(record->entries, SizeIs(2));
+  const FlightEntry& done = record->entries[0];
+  EXPECT_EQ(done.what, kWithinNode);
+  EXPECT_EQ(done.at_ns, -999'999'000);
+  EXPECT_EQ(done.chunk, (ChunkName{12, 0, 5, 0}));
+  EXPECT_EQ(done.payload_bytes, 400u);
+  EXPECT_EQ(done.length_ns, 1000u);
+  EXPECT_EQ(done.contribute_ns, 300u);
+  EXPECT_EQ(done.reduce_ns, 400u);
+  EXPECT_EQ(done.publish_ns, 100u);
+  EXPECT_FALSE(done.failed);
+  const FlightEntry& stuck = record->entries[1];
+  EXPECT_TRUE(stuck.failed);
+  EXPECT_EQ(stuck.length_ns, 500'000'000u);
+  EXPECT_EQ(stuck.contribute_ns, 0u);
+}
+
 TEST(FlightRecord, OfAServersThread) {
   const auto record = ParseFlightRecord(
-      "I/O thread 3 of server alpha, a group (group=7) failed: rank 1 was lost\nThe last 0 of 0 events of the "
-      "transport, in seconds before unix_ms=5:\n");
+      "I/O thread 3 of server alpha, a group (group=7) failed: rank 1 was lost\nThe last 0 of 0 events, "
+      "in seconds before unix_ms=5:\n");
   ASSERT_TRUE(record.ok()) << record.status();
   EXPECT_EQ(record->member, "I/O thread 3 of server alpha");
   EXPECT_EQ(record->group, 7u);

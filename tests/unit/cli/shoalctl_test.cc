@@ -416,7 +416,7 @@ TEST(ShoalctlTimelineTest, DrawsToTheFileOrSaysWhyItCanNot) {
   EXPECT_EQ(empty.exit_code, kExitFailure);
   EXPECT_THAT(empty.err, HasSubstr("there is no flight record in"));
   std::ofstream(folder / "a.txt") << "rank 0 of job \"gpt\" on node-1, group \"ddp\" (group=12) failed: why\n"
-                                     "The last 1 of 1 events of the transport, in seconds before unix_ms=5:\n"
+                                     "The last 1 of 1 events, in seconds before unix_ms=5:\n"
                                      "-0.5 peer down peer=1\n";
   const Outcome to_screen = RunTool({"timeline", folder.string()});
   EXPECT_EQ(to_screen.exit_code, kExitOk) << to_screen.err;

@@ -214,6 +214,42 @@ TEST(Timeline, WhatFailedOrWasPushedAgainIsNoChunkThatIsDone) {
               drawn.Find("rank 0", "op 3 chunk 0 (not done)").begin_us, 1e-6);
 }
 
+// Beside a chunk of the same op: the rank's part of the node's sum goes to a server.
+TEST(Timeline, WhatHappensWithinTheNodeIsDrawnBesideTheChunks) {
+  Member rank("rank 0", 0);
+  FlightEntry done{.what = kWithinNode, .payload_bytes = 8192};
+  done.chunk = {kGroup, 0, 1, 0};
+  done.length_ns = 600 * kUs;
+  done.contribute_ns = 50 * kUs;
+  done.reduce_ns = 100 * kUs;
+  done.publish_ns = 400 * kUs;
+  FlightEntry stuck{.what = kWithinNode, .failed = true};
+  stuck.chunk = {kGroup, 0, 2, 0};
+  stuck.length_ns = 250 * kUs;
+  stuck.contribute_ns = 20 * kUs;
+  rank.Frame(-850, "send", "push", 0, 1, 7)
+      .Frame(-600, "offered", "result", 0, 1, 70)
+      .Add(-600, {.what = "accept", .offer = 70, .token = 8})
+      .Ends(-500, "landed", 8)
+      .Add(-400, done)
+      .Add(0, stuck);
+  const Drawn drawn(DrawTimeline({rank.record()}).json);
+  const DrawnSlice op = drawn.Find("rank 0", "op 1 within the node");
+  EXPECT_EQ(op.track, "within the node");
+  EXPECT_EQ(op.arguments.at("group"), "12");
+  EXPECT_NEAR(op.begin_us, 0, 1e-6) << "the picture begins with it, though its entry is not the first";
+  EXPECT_NEAR(op.end_us, 600, 1e-6);
+  EXPECT_NEAR(drawn.Find("rank 0", "op 1 chunk 0").begin_us, 150, 1e-6) << "when the part is summed";
+  EXPECT_NEAR(drawn.Find("rank 0", "publish").begin_us, 150, 1e-6);
+  EXPECT_NEAR(drawn.Find("rank 0", "publish").end_us, 550, 1e-6);
+  EXPECT_NEAR(drawn.Find("rank 0", "collect").end_us, 600, 1e-6);
+  const DrawnSlice not_done = drawn.Find("rank 0", "op 2 within the node (not done)");
+  EXPECT_EQ(not_done.track, "within the node");
+  EXPECT_NEAR(drawn.Find("rank 0", "wait").begin_us, not_done.begin_us + 20, 1e-6);
+  EXPECT_NEAR(drawn.Find("rank 0", "wait").end_us, 1000, 1e-6) << "to the failure";
+  EXPECT_THAT(drawn.marks, testing::Not(Contains(HasSubstr("within node"))));
+}
+
 TEST(Timeline, AResultThatIsHandedOverIsDoneWhenItIsSent) {
   Member rank("rank 0", 0);
   FlightEntry hand_over{.what = "send", .frame = "push", .peer = 2, .token = 5, .is_hand_over = true};
