@@ -144,6 +144,19 @@ std::string RatesText(const v1::JobStatus& job) {
                   4);
 }
 
+// What each rank does lately; "" if of none it is known, or the scheduler is too old to tell. A table of its own:
+// beside what ranks have counted a terminal has no room.
+std::string RankRatesText(const v1::JobStatus& job) {
+  std::vector<TableRow> rows = {{"RANK", "OPS/S", "PUSHED/S", "PULLED/S"}};
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (!rank.has_rates()) continue;
+    const v1::RankRates& rates = rank.rates();
+    rows.push_back({absl::StrCat(rank.rank()), RateText(rates.ops()), BytesRateText(rates.bytes_pushed()),
+                    BytesRateText(rates.bytes_pulled())});
+  }
+  return rows.size() == 1 ? "" : absl::StrCat("\n", AlignTable(rows));
+}
+
 std::string LinkText(const v1::LinkFacts& link) {
   if (link.within_node()) return "servers on the ranks' own node";
   std::vector<std::string> facts;
@@ -337,7 +350,7 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
                     absl::StrCat(load.ops_failed()), BytesText(load.bytes_pushed()),
                     load.ops_completed() == 0 ? "-" : MillisecondsText(load.op_time_ns_total(), load.ops_completed())});
   }
-  absl::StrAppend(&text, "\n", AlignTable(rows));
+  absl::StrAppend(&text, "\n", AlignTable(rows), RankRatesText(job));
   if (job.groups().empty()) return absl::StrCat(text, "\nNo open groups.\n");
   rows = {{"GROUP", "STATE", "RANKS", "WITHIN A NODE", "WIRE", "CHUNKS", "CREDIT", "EPOCH"}};
   for (const v1::GroupStatus& group : job.groups()) {

@@ -55,4 +55,12 @@ std::optional<JobRates> JobLoad::Rates() const {
   return rates;
 }
 
+std::optional<RankRates> RankGrowth::Rates() const {
+  const auto lately = growth_.Get();
+  if (!lately.has_value()) return std::nullopt;
+  return RankRates{.ops = lately->PerSecond(kOps),
+                   .bytes_pushed = lately->PerSecond(kBytesPushed),
+                   .bytes_pulled = lately->PerSecond(kBytesPulled)};
+}
+
 }  // namespace shoal::scheduler

@@ -1,4 +1,5 @@
-// What the ranks of a job have counted, all together, and how fast that grows. Part of the machine: pure, one thread.
+// What the ranks of a job have counted, all together, and how fast that grows; and how fast it does for each rank. Part
+// of the machine: pure, one thread.
 //
 // The sum takes what each heartbeat brings beyond the one before of the same process, so it never falls: not when a
 // process takes the place of a rank that left, nor when a rank tells less than it did. For a scheduler that began to
@@ -25,6 +26,29 @@ struct JobRates {
   double bytes_pulled = 0;
   uint64_t mean_op_ns = 0;   // of ops that ended well meanwhile; 0: none did
   OpTimeHistogram op_times;  // of them; empty: a rank does not tell
+};
+
+// Per second.
+struct RankRates {
+  double ops = 0;
+  double bytes_pushed = 0;
+  double bytes_pulled = 0;
+};
+
+// Of one process.
+class RankGrowth {
+ public:
+  // What it told with a heartbeat.
+  void Note(const WorkerLoad& load, Now now) {
+    growth_.Note({load.ops_completed, load.bytes_pushed, load.bytes_pulled}, now);
+  }
+  // nullopt: not known yet.
+  std::optional<RankRates> Rates() const;
+
+ private:
+  enum Place : size_t { kOps, kBytesPushed, kBytesPulled, kPlaces };
+
+  RecentGrowth<kPlaces> growth_;
 };
 
 class JobLoad {

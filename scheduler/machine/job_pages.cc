@@ -108,6 +108,7 @@ class JobPart {
                        .state = worker.state,
                        .last_heartbeat_age_ms = (now_.monotonic_ns - worker.last_heartbeat_ns) / kNsPerMs,
                        .load = worker.load};
+      if (worker.state.phase == MemberPhase::kLive) view.rates = worker.growth.Rates();
       const bool is_slow = slow != slow_ranks.end() && slow->rank == rank;
       if (!room_.Take(MostBytes(view) + (is_slow ? MostBytes(*slow) : 0))) return Next(Section::kRanks, rank.value());
       view_.ranks.push_back(std::move(view));

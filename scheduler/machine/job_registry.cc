@@ -263,6 +263,7 @@ void JobRegistry::TakeLoad(Job* job, const HeartbeatWorker& request, Now now) {
   if (!worker.heard) job->load.ForgetRates();
   worker.heard = true;
   if (!job->load.Add(worker.load, request.load, now)) return;
+  worker.growth.Note(request.load, now);
   worker.load = request.load;
   worker.load.transports = CleanText(request.load.transports);
 }

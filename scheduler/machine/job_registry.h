@@ -41,6 +41,7 @@ inline constexpr size_t kMaxNews = 16;      // of a job, for its rank 0; older o
 struct Worker {
   RankState state;
   WorkerLoad load;
+  RankGrowth growth;
   uint64_t joined_ns = 0;  // 0: at an earlier scheduler
   uint64_t lease_expires_ns = 0;
   bool lease_extended = false;  // since the last heartbeat

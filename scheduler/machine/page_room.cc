@@ -64,9 +64,10 @@ size_t MostBytes(const ServerView& server) {
 
 size_t MostBytes(const RankView& rank) {
   constexpr size_t kNumbers = 4;
+  constexpr size_t kRatesBytes = kLengthBytes + 3 * kFractionBytes;
   const RankState& state = rank.state;
   return kLengthBytes + kNumbers * kNumberBytes + TextBytes(state.node) + TextBytes(MemberPhaseName(state.phase)) +
-         TextBytes(state.reason) + LoadBytes(rank.load);
+         TextBytes(state.reason) + LoadBytes(rank.load) + (rank.rates.has_value() ? kRatesBytes : 0);
 }
 
 size_t MostBytes(const GroupView& group) {

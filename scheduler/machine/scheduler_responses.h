@@ -186,6 +186,7 @@ struct RankView {
   RankState state;
   uint64_t last_heartbeat_age_ms = 0;
   WorkerLoad load;
+  std::optional<RankRates> rates = std::nullopt;  // not known yet, or the rank is not live
 };
 
 struct GroupView {

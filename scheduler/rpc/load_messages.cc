@@ -110,4 +110,10 @@ void ToMessage(const JobRates& rates, v1::JobRates* message) {
   message->set_percentile_99_op_ns(rates.op_times.QuantileNs(0.99));
 }
 
+void ToMessage(const RankRates& rates, v1::RankRates* message) {
+  message->set_ops(rates.ops);
+  message->set_bytes_pushed(rates.bytes_pushed);
+  message->set_bytes_pulled(rates.bytes_pulled);
+}
+
 }  // namespace shoal::scheduler

@@ -22,6 +22,7 @@ void ToMessage(const WorkerLoad& load, v1::WorkerLoad* message);
 // Of a job; its op times too, if they are known.
 void ToMessageOfJob(const WorkerLoad& load, v1::WorkerLoad* message);
 void ToMessage(const JobRates& rates, v1::JobRates* message);
+void ToMessage(const RankRates& rates, v1::RankRates* message);
 
 }  // namespace shoal::scheduler
 

@@ -18,6 +18,7 @@ void ToMessage(const RankView& view, v1::RankStatus* message) {
   message->set_reason(view.state.reason);
   message->set_last_heartbeat_age_ms(view.last_heartbeat_age_ms);
   ToMessage(view.load, message->mutable_load());
+  if (view.rates.has_value()) ToMessage(*view.rates, message->mutable_rates());
 }
 
 void ToMessage(const MissingServers& missing, v1::MissingServers* message) {

@@ -352,3 +352,23 @@ def test_signalled_server_does_not_wait_for_ever(cluster: Cluster, how: str):
     codes = {text.partition(":")[0] for text in texts}
     assert "DEADLINE_EXCEEDED" in codes and codes <= {"DEADLINE_EXCEEDED", "ABORTED"}, texts
     assert all(re.search(r"is not done after 3(\.\d)? s", text) for text in texts), texts
+
+
+def test_each_rank_of_a_running_job_has_rates(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=1500)
+    cluster.start_server("alpha")
+    for rank in range(2):
+        cluster.start_perf_rank(rank, 2, "--node-reduce", "off", "-b", "64K", "-n", "1000000", "-c", "0")
+
+    def rates() -> list[dict]:
+        if cluster.least_ops("perf") == 0:
+            return []
+        (job,) = cluster.shoalctl("job", "perf")
+        found = [rank.get("rates", {}) for rank in job["ranks"]]
+        return found if all(each.get("ops", 0) > 0 for each in found) else []
+
+    first, second = cluster.wait_until(rates, "both ranks have rates")
+    for each in (first, second):
+        assert each["bytes_pushed"] / each["ops"] == pytest.approx(64 << 10, rel=0.2), "its contribution"
+        assert each["bytes_pulled"] / each["ops"] == pytest.approx(64 << 10, rel=0.2), "and the result"
+    assert re.search(r"\n\nRANK  OPS/S +PUSHED/S +PULLED/S\n0 .*\n1 .*\n\n", cluster.shoalctl_text("job", "perf"))

@@ -125,6 +125,9 @@ TEST(TablesTest, TablesFitAHundredColumns) {
   rank->set_pid(4'194'303);
   rank->mutable_load()->set_ops_failed(3);
   rank->mutable_load()->set_transports("rc_mlx5/mlx5_0:1, shared memory (3), tcp/eth0");
+  rank->mutable_rates()->set_ops(99'999.0);
+  rank->mutable_rates()->set_bytes_pushed(static_cast<double>(uint64_t{999} << 40));
+  rank->mutable_rates()->set_bytes_pulled(static_cast<double>(uint64_t{999} << 40));
   v1::SlowRank* const slow = job->add_slow_ranks();
   slow->set_rank(127);
   slow->set_waited_share(0.25);
@@ -279,6 +282,24 @@ TEST(TablesTest, AJobShowsItsRates) {
               HasSubstr("\nRates lately: 10 ops/s; by all ranks together 3.0 MiB/s pushed, 2.0 MiB/s pulled\n"));
   job.mutable_rates()->set_failed_ops(2);
   EXPECT_THAT(JobText(job, 0), HasSubstr("10 ops/s, 0.5 failed ops/s; by"));
+}
+
+TEST(TablesTest, EachRankOfAJobShowsItsRatesWhereTheyAreKnown) {
+  v1::JobStatus job;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    job.add_ranks()->set_rank(rank);
+    job.mutable_ranks(static_cast<int>(rank))->set_state(rank == 1 ? "left" : "live");
+  }
+  EXPECT_THAT(JobText(job, 0), Not(HasSubstr("OPS/S"))) << "the scheduler is older";
+  for (const int rank : {0, 2}) {
+    v1::RankRates* const rates = job.mutable_ranks(rank)->mutable_rates();
+    rates->set_ops(rank == 0 ? 12 : 0.5);
+    rates->set_bytes_pushed((rank + 1) << 20);
+    rates->set_bytes_pulled(512 << 10);
+  }
+  EXPECT_THAT(JobText(job, 0), HasSubstr("\n\nRANK  OPS/S  PUSHED/S  PULLED/S\n"
+                                         "0     12     1.0 MiB   512.0 KiB\n"
+                                         "2     0.5    3.0 MiB   512.0 KiB\n\n"));
 }
 
 v1::GroupStatus OpenGroup(const std::string& name, uint64_t bytes_per_s) {

@@ -100,5 +100,18 @@ TEST_F(JobLoadTest, WhatWasCountedBeforeItWasHeardIsNoRate) {
   EXPECT_DOUBLE_EQ(load_.Rates()->ops, 2);
 }
 
+TEST(RankGrowthTest, RatesOfARankAreOfTheLastSeconds) {
+  RankGrowth growth;
+  Now now{.monotonic_ns = 1000 * kNsPerS};
+  growth.Note({.ops_completed = 1000, .bytes_pushed = 1'000'000, .bytes_pulled = 5'000'000}, now);
+  EXPECT_FALSE(growth.Rates().has_value()) << "one heartbeat has no rate";
+  now.monotonic_ns += 2 * kNsPerS;
+  growth.Note({.ops_completed = 1010, .bytes_pushed = 1'000'200, .bytes_pulled = 5'000'400}, now);
+  ASSERT_TRUE(growth.Rates().has_value());
+  EXPECT_DOUBLE_EQ(growth.Rates()->ops, 5);
+  EXPECT_DOUBLE_EQ(growth.Rates()->bytes_pushed, 100);
+  EXPECT_DOUBLE_EQ(growth.Rates()->bytes_pulled, 200);
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

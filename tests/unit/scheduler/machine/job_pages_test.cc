@@ -86,7 +86,20 @@ TEST(JobPagesTest, ASmallClusterComesInOnePage) {
 }
 
 TEST(JobPagesTest, FourThousandJobsComeWholeAndOnceInSmallAnswers) {
-  MachineHarness harness(StateWith(kMaxLiveJobs, /*ranks_each=*/4));
+  constexpr uint32_t kRanksEach = 4;
+  constexpr uint64_t kWorking = 2000;  // more than a page has
+  MachineHarness harness(StateWith(kMaxLiveJobs, kRanksEach));
+  // Ranks that work have rates, which take room as well.
+  for (const uint64_t ops : {1000, 1010}) {
+    if (ops > 1000) harness.Advance(1000);
+    for (uint64_t id = 1; id <= kWorking; ++id) {
+      for (uint32_t rank = 0; rank < kRanksEach; ++rank) {
+        HeartbeatWorker beat = Beat(JobId(id), rank, kIncarnation);
+        beat.load.ops_completed = ops;
+        harness.Ask<WorkerRenewed>(beat);
+      }
+    }
+  }
   size_t pages = 1;
   const std::vector<JobView> jobs = ReadAll(&harness, {}, [&](const JobsPage& page) {
     ++pages;
@@ -96,7 +109,8 @@ TEST(JobPagesTest, FourThousandJobsComeWholeAndOnceInSmallAnswers) {
   ASSERT_THAT(jobs, SizeIs(kMaxLiveJobs));
   for (uint64_t i = 0; i < jobs.size(); ++i) {
     EXPECT_EQ(jobs[i].job, JobId(i + 1));
-    EXPECT_THAT(jobs[i].ranks, SizeIs(4));
+    EXPECT_THAT(jobs[i].ranks, SizeIs(kRanksEach));
+    for (const RankView& rank : jobs[i].ranks) EXPECT_EQ(rank.rates.has_value(), i < kWorking);
   }
 }
 

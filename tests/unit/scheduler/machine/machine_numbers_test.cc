@@ -132,6 +132,33 @@ TEST(MachineNumbersTest, AJobHasRatesOnceAllItsRanksWereHeardTwice) {
   EXPECT_DOUBLE_EQ(rates()->ops, 10);
 }
 
+TEST(MachineNumbersTest, EachLiveRankHasRatesOfItsOwnProcess) {
+  MachineHarness harness;
+  JobId job;
+  for (uint32_t rank = 0; rank < 2; ++rank) job = harness.Ask<JobJoined>(Join("gpt", 2, rank, 100 + rank)).job;
+  const auto rates = [&](size_t rank) { return harness.Jobs().at(0).ranks.at(rank).rates; };
+  for (const uint64_t second : {0, 1}) {
+    if (second > 0) harness.Advance(1000);
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      HeartbeatWorker beat = BeatAfter(100 + second * 10 * (rank + 1), job, rank, 100 + rank);
+      beat.load.bytes_pushed = 1000 * beat.load.ops_completed;
+      beat.load.bytes_pulled = 2000 * beat.load.ops_completed;
+      harness.Ask<WorkerRenewed>(beat);
+      EXPECT_EQ(rates(rank).has_value(), second > 0) << "from its second heartbeat on";
+    }
+  }
+  EXPECT_DOUBLE_EQ(rates(0)->ops, 10);
+  EXPECT_DOUBLE_EQ(rates(1)->ops, 20);
+  EXPECT_DOUBLE_EQ(rates(1)->bytes_pushed, 20'000);
+  EXPECT_DOUBLE_EQ(rates(1)->bytes_pulled, 40'000);
+  harness.Ask<Done>(Leave(job, 1, 101));
+  EXPECT_FALSE(rates(1).has_value()) << "it does nothing any more";
+  ASSERT_EQ(harness.Ask<JobJoined>(Join("gpt", 2, 1, 201)).job, job);
+  harness.Ask<WorkerRenewed>(BeatAfter(1000, job, 1, 201));
+  EXPECT_FALSE(rates(1).has_value()) << "another process";
+  EXPECT_TRUE(rates(0).has_value());
+}
+
 TEST(MachineNumbersTest, TheResultsThatLiveRanksKeepAreAddedUp) {
   MachineHarness harness;
   JobId job;

@@ -123,6 +123,7 @@ RankView LargestRank() {
   rank.state = {
       .incarnation = Incarnation(kGreatest), .reason = LongestText(), .node = LongestText(), .pid = kGreatest32};
   rank.load = LargestLoad();
+  rank.rates = RankRates{.ops = 0.3, .bytes_pushed = 0.3, .bytes_pulled = 0.3};
   return rank;
 }
 
@@ -166,6 +167,14 @@ TEST(PageRoomTest, NothingIsLargerThanReckoned) {
   job.ranks = {LargestRank()};
   most += MostBytes(job.ranks[0]);
   expect_enough("a rank");
+  // Without texts, whose lengths are reckoned amply.
+  RankView rank_of_numbers = job.ranks[0];
+  rank_of_numbers.state.reason.clear();
+  rank_of_numbers.state.node.clear();
+  rank_of_numbers.load.transports.clear();
+  job.ranks.push_back(rank_of_numbers);
+  most += MostBytes(rank_of_numbers);
+  expect_enough("a rank without texts");
   for (const SlowCause cause : {SlowCause::kLateCompute, SlowCause::kSlowReader, SlowCause::kSlowLink}) {
     job.slow_ranks.push_back(
         {.rank = JobRank(kGreatest32), .waited_share = 0.3, .cause = cause, .since_unix_ms = kGreatest});

@@ -74,6 +74,11 @@ TEST(LoadMessagesTest, RatesAreShownWithMedianAndPercentile) {
   EXPECT_GT(shown.median_op_ns(), kNsPerMs);
   EXPECT_LE(shown.median_op_ns(), 2 * kNsPerMs);
   EXPECT_GT(shown.percentile_99_op_ns(), 500 * kNsPerMs);
+  v1::RankRates of_rank;
+  ToMessage(RankRates{.ops = 1, .bytes_pushed = 2, .bytes_pulled = 3}, &of_rank);
+  EXPECT_EQ(of_rank.ops(), 1);
+  EXPECT_EQ(of_rank.bytes_pushed(), 2);
+  EXPECT_EQ(of_rank.bytes_pulled(), 3);
   v1::ServerRates of_server;
   ToMessage(ServerRates{.bytes_in = 1, .bytes_out = 2, .chunks_reduced = 3, .ops = 4, .refusals = 5, .reducing = 6},
             &of_server);
