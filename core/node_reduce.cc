@@ -7,7 +7,7 @@ namespace {
 
 // By number.
 constexpr std::array<std::string_view, 3> kModeNames = {"flat", "node alone", "rails"};
-constexpr std::array<std::string_view, 3> kChoiceNames = {"auto", "off", "host"};
+constexpr std::array<std::string_view, 4> kChoiceNames = {"auto", "off", "host", "nccl"};
 
 }  // namespace
 

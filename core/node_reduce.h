@@ -30,6 +30,8 @@ enum class NodeReduceChoice : uint8_t {
   kOff = 1,
   // Within a node wherever that is possible, through the memory of the host.
   kHost = 2,
+  // Likewise, and tensors on devices through NCCL: without it the group can't be made.
+  kNccl = 3,
 };
 
 // A meeting name (docs/wire.md) has at most as many bytes, so that it fits the name of an abstract Unix socket together
@@ -42,7 +44,7 @@ std::string_view NodeReduceModeName(NodeReduceMode mode);
 // nullopt for a number that is none of the above, whatever a peer or a file may say.
 std::optional<NodeReduceMode> NodeReduceModeFromNumber(uint32_t number);
 
-// "auto", "off", "host": the names that users read and type.
+// "auto", "off", "host", "nccl": the names that users read and type.
 std::string_view NodeReduceChoiceName(NodeReduceChoice choice);
 
 // nullopt for a number or name that is none of the above, whatever a peer or a user may have sent.

@@ -22,7 +22,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 MOST_MIB = 60
 PROGRAMS = ("bin/shoal-scheduler", "bin/shoal-server", "bin/shoal-perf", "bin/shoalctl")
-TESTS = ("tests/cuda_stager_test", "tests/cuda_driver_test", "tests/worker_c_api_device_test")
+TESTS = (
+    "tests/cuda_stager_test",
+    "tests/cuda_driver_test",
+    "tests/worker_c_api_device_test",
+    "tests/worker_c_api_node_device_test",
+)
 LIBRARIES = ("lib/libshoal.so",)
 # Of every Linux: glibc's, and those of GCC.
 ON_EVERY_LINUX = re.compile(

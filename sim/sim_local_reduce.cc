@@ -33,6 +33,7 @@ struct SimMember {
   bool met = false;
   bool left = false;
   bool may_advance = false;  // there may be something to do at its next Poll
+  std::optional<DeviceMeeting> devices;
   std::optional<LocalGroupFailed> failure;
   uint64_t ended = 0;     // ops
   std::deque<SimOp> ops;  // all of them: others read the contributions
@@ -130,6 +131,7 @@ class SimLocalReduce : public LocalReduce {
     place.member().port = this;
     place.member().handle = group.group;
     place.member().came = true;
+    place.member().devices = group.devices;
     places_.insert_or_assign(group.group, place);
     node_->Stir(meeting);
   }
@@ -277,7 +279,9 @@ class SimLocalReduce : public LocalReduce {
     if (!meeting.HaveAllCome()) return false;
     if (!own.met) {
       own.met = true;
-      Tell(LocalGroupMet{own.handle});
+      const bool all_can =
+          std::ranges::all_of(meeting.members, [](const SimMember& member) { return member.devices.has_value(); });
+      Tell(LocalGroupMet{own.handle, all_can ? meeting.members.front().devices : std::nullopt});
       return true;
     }
     for (uint32_t rank = 0; rank < meeting.members.size(); ++rank) {

@@ -38,6 +38,7 @@ class SimStager final : public Stager {
   uint64_t copies() const { return copies_; }
 
   void Start(DeviceCopy copy) override;
+  void EndCopies(uint64_t /*ticket*/) override {}
   void EndOp(uint64_t /*ticket*/, bool /*well*/) override {}
   void Abandon(GroupHandle group) override;
   std::span<const DeviceCopyEnded> Poll() override;

@@ -26,8 +26,8 @@ class GroupOptions(_C.GroupOptions):
     and backend_override of init_device_mesh.
 
     wire: "none", "bf16" or "fp16": how float32 tensors are sent; None: as the setting SHOAL_WIRE says.
-    node_reduce: "auto", "off" or "host": whether ranks on one node reduce among themselves; None: as SHOAL_NODE_REDUCE
-        says.
+    node_reduce: "auto", "off", "host" or "nccl": whether ranks on one node reduce among themselves; None: as
+        SHOAL_NODE_REDUCE says.
     inner: options of the inner backend, ProcessGroupNCCL.Options or ProcessGroupGloo._Options; None: its defaults.
 
     Raises ValueError for any other value. wire and node_reduce must be equal on all ranks of the group.

@@ -99,7 +99,7 @@ def parse_devices(text: str) -> str:
     return text
 
 
-NODE_REDUCES = ("auto", "off", "host")  # in the order of shoal_node_reduce in worker.h
+NODE_REDUCES = ("auto", "off", "host", "nccl")  # in the order of shoal_node_reduce in worker.h
 
 
 def parse_node_reduce(text: str) -> str:
@@ -159,7 +159,7 @@ SETTINGS = (
             " node"),
     Setting("node_reduce", "SHOAL_NODE_REDUCE", parse_node_reduce, "auto",
             "whether ranks on one node reduce among themselves: auto: as the scheduler finds best; host: wherever they"
-            " can, through the node's memory; off: never; equal on all ranks"),
+            " can, through the node's memory; nccl: CUDA tensors by NCCL; off: never; equal on all ranks"),
     Setting("devices", "SHOAL_DEVICES", parse_devices, "auto",
             "whether tensors on CUDA devices are reduced from there, without the host waiting: auto: where torch finds"
             " a device; cuda: yes; none: they are copied to host memory as a whole first"),
@@ -174,8 +174,8 @@ SETTINGS = (
             "seconds for joining and for making a group; unset: 300, or the process group's timeout if that is less"),
 )  # fmt: skip
 
-# Read elsewhere: the path of the library at run and build time, CUDA's driver, the folder of the programs in tests.
-OTHER_VARIABLES = ("SHOAL_LIBRARY", "SHOAL_LIBRARY_FILE", "SHOAL_CUDA_LIBRARY", "SHOAL_BIN")
+# Read elsewhere: the path of the library at run and build time, CUDA's driver, NCCL, the folder of the programs.
+OTHER_VARIABLES = ("SHOAL_LIBRARY", "SHOAL_LIBRARY_FILE", "SHOAL_CUDA_LIBRARY", "SHOAL_NCCL_LIBRARY", "SHOAL_BIN")
 # The programs have variables of their own.
 PROGRAM_PREFIXES = ("SHOAL_SCHEDULER_", "SHOAL_SERVER_", "SHOAL_PERF_", "SHOAL_CTL_")
 

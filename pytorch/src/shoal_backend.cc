@@ -173,7 +173,7 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   for (const auto& extension : extensions) timeout += extension->timeout;
   const uint64_t completion_key = NextCompletionKey();
   auto work = c10::make_intrusive<AllReduceWork>(getRank(), type, sequence_number_, tensors, timeout, group_,
-                                                 ReturnStream(tensors.front().device()), blocking_wait_, completion_key,
+                                                 ReturnStream(tensors.front()), blocking_wait_, completion_key,
                                                  OnEnd(type, completion_key, std::move(extensions)));
   if (getSize() == 1) {
     ReduceAlone(tensors, opts.reduceOp);
@@ -215,8 +215,10 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
   };
 }
 
-std::optional<c10::Stream> ShoalBackend::ReturnStream(const c10::Device& device) {
+std::optional<c10::Stream> ShoalBackend::ReturnStream(const at::Tensor& tensor) {
+  const c10::Device device = tensor.device();
   if (device.is_cpu() || !group_ || !group_->takes_devices()) return std::nullopt;
+  if (tensor.scalar_type() == at::kShort) return std::nullopt;  // NCCL, by which a node's ranks may reduce, lacks it
   if (const auto found = return_streams_.find(device.index()); found != return_streams_.end()) return found->second;
   const c10::impl::VirtualGuardImpl guard(device.type());
   return return_streams_.emplace(device.index(), guard.getStreamFromGlobalPool(device, true)).first->second;

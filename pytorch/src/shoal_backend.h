@@ -155,9 +155,9 @@ class ShoalBackend : public c10d::Backend {
   // Those that are not over yet.
   std::vector<std::shared_ptr<TimeoutExtension>> TimeoutExtensions();
   void ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const;
-  // Where results of all-reduces on the device come back, one stream for each group, as they end in the order of the
-  // calls. Absent: the group does not reduce tensors there.
-  std::optional<c10::Stream> ReturnStream(const c10::Device& device);
+  // Where results of all-reduces on the tensor's device come back, one stream for each group, as they end in the order
+  // of the calls. Absent: the group does not reduce such tensors there.
+  std::optional<c10::Stream> ReturnStream(const at::Tensor& tensor);
 
   const c10::intrusive_ptr<GroupOptions> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();

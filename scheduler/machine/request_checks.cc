@@ -47,10 +47,10 @@ absl::Status CheckIncarnation(Incarnation incarnation) {
 absl::Status CheckNodeReduce(const std::string& who, const std::optional<NodeReduceRequest>& request) {
   if (!request.has_value()) return absl::OkStatus();
   if (!NodeReduceChoiceFromNumber(request->choice).has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " asks for node_reduce ", request->choice, "; give ",
-                                                   static_cast<int>(NodeReduceChoice::kAuto), " (auto), ",
-                                                   static_cast<int>(NodeReduceChoice::kOff), " (off) or ",
-                                                   static_cast<int>(NodeReduceChoice::kHost), " (host)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        who, " asks for node_reduce ", request->choice, "; give ", static_cast<int>(NodeReduceChoice::kAuto),
+        " (auto), ", static_cast<int>(NodeReduceChoice::kOff), " (off), ", static_cast<int>(NodeReduceChoice::kHost),
+        " (host) or ", static_cast<int>(NodeReduceChoice::kNccl), " (nccl)"));
   }
   const std::string& identity = request->node_identity;
   if (identity.size() <= kMaxNameBytes && IsPrintable(identity)) return absl::OkStatus();

@@ -51,6 +51,13 @@ CHECKS = (
     ),
     Check(
         "library",
+        "build/tests/worker_c_api_node_device_test",
+        "all pass: NCCL reduces within the node (SHOAL_NCCL_LIBRARY names it where it is not the system's)",
+        DRIVER,
+        devices=2,
+    ),
+    Check(
+        "library",
         "compute-sanitizer --tool racecheck --error-exitcode 1 build/tests/cuda_stager_test",
         "no hazard is reported",
         DRIVER,
@@ -63,20 +70,21 @@ CHECKS = (
         skipped=1,
     ),
     Check("plugin", "{python} -m shoal.info", "`inner backends: cpu gloo, cuda nccl`", output="cuda nccl"),
-    Check("plugin", CUDA_TESTS + " -k 'not ddp'", "all pass, and none is skipped", timeout_s=600),
+    Check("plugin", CUDA_TESTS + " -k 'not ddp and not nccl'", "all pass, and none is skipped", timeout_s=600),
     Check(
         "plugin",
-        CUDA_TESTS + " -k 'not ddp'",
+        CUDA_TESTS + " -k 'not ddp and not nccl'",
         "as before, with each kernel waited for",
         {"CUDA_LAUNCH_BLOCKING": "1"},
         timeout_s=600,
     ),
     Check(
         "plugin",
-        "compute-sanitizer --tool racecheck --error-exitcode 1 " + CUDA_TESTS + " -k 'not ddp'",
+        "compute-sanitizer --tool racecheck --error-exitcode 1 " + CUDA_TESTS + " -k 'not ddp and not nccl'",
         "no hazard is reported",
         timeout_s=600,
     ),
+    Check("plugin", CUDA_TESTS + " -k 'nccl and not ddp'", "as before, within the node by NCCL", devices=2),
     Check(
         "plugin",
         CUDA_TESTS + " -k ddp",

@@ -20,7 +20,9 @@ from torch.utils import cpp_extension
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = pathlib.Path(__file__).with_name("simulated_torch_cuda.cc")
 DRIVER = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")).parent / "tests" / "libsimulated_cuda.so"
+NCCL = DRIVER.with_name("libsimulated_nccl.so")
 ENVIRONMENT = {"SHOAL_DEVICES": "cuda", "SHOAL_CUDA_LIBRARY": str(DRIVER), "SHOAL_NODE_REDUCE": "off"}
+ON_NODES = ENVIRONMENT | {"SHOAL_NCCL_LIBRARY": str(NCCL), "SHOAL_NODE_REDUCE": "nccl"}
 CCACHE = "/usr/lib/ccache"
 
 

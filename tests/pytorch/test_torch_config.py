@@ -40,7 +40,7 @@ def test_environment_is_read_and_query_wins():
         ("SHOAL_INNER_BELOW", "lots", "number of bytes"),
         ("SHOAL_COLOCATE", "1", "one of off, auto, on"),
         ("SHOAL_WITHOUT_SERVERS", "inner", "one of wait, colocate"),
-        ("SHOAL_NODE_REDUCE", "nccl", "one of auto, off, host"),
+        ("SHOAL_NODE_REDUCE", "ring", "one of auto, off, host, nccl"),
         ("SHOAL_QUIET", "yes", "0 or 1"),
         ("SHOAL_TIMEOUT", "soon", "a number of seconds above 0"),
         ("SHOAL_TIMEOUT", "0", "a number of seconds above 0"),

@@ -9,10 +9,17 @@ from rank_processes import run_ranks
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 
-@pytest.fixture(params=["from the device", "by way of host memory"])
+WAYS = {
+    "from the device": {"SHOAL_DEVICES": "cuda", "SHOAL_NODE_REDUCE": "off"},
+    "by way of host memory": {"SHOAL_DEVICES": "none", "SHOAL_NODE_REDUCE": "off"},
+    "by NCCL within the node": {"SHOAL_DEVICES": "cuda", "SHOAL_NODE_REDUCE": "nccl"},
+}
+needs_two = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="NCCL wants a GPU a rank")
+
+
+@pytest.fixture(params=[*list(WAYS)[:2], pytest.param(list(WAYS)[2], marks=needs_two)])
 def environment(cluster, request) -> dict[str, str]:
-    on_devices = {"SHOAL_DEVICES": "cuda" if request.param == "from the device" else "none"}
-    return cluster.environment() | {"SHOAL_NODE_REDUCE": "off"} | on_devices
+    return cluster.environment() | WAYS[request.param]
 
 
 def use_own_device() -> torch.device:

@@ -88,8 +88,8 @@ def test_ranks_that_differ_on_node_reduce_are_named(cluster):
 
 
 def test_an_unknown_node_reduce_is_refused_before_anybody_is_asked():
-    with pytest.raises(ValueError, match="node_reduce='nccl': expected one of auto, off, host"):
-        shoal.GroupOptions(node_reduce="nccl")
+    with pytest.raises(ValueError, match="node_reduce='ring': expected one of auto, off, host, nccl"):
+        shoal.GroupOptions(node_reduce="ring")
 
 
 def test_an_unknown_wire_is_refused_before_anybody_is_asked():

@@ -63,6 +63,8 @@ class CudaDevice::Current {
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 
+  const absl::Status& status() const { return status_; }
+
   // Calls the driver, if the context could be made the current one.
   template <typename Call>
   absl::Status Try(const char* what, Call call) const {
@@ -154,6 +156,11 @@ absl::StatusOr<cuda::Event> CudaDevice::MakeEvent() {
       Current(*this).Try("cuEventCreate", [&] { return api_->event_create(&made, cuda::kEventDisableTiming); });
   if (!status.ok()) return status;
   return made;
+}
+
+absl::Status CudaDevice::InContext(const std::function<absl::Status()>& call) const {
+  const Current current(*this);
+  return current.status().ok() ? call() : current.status();
 }
 
 absl::Status CudaDevice::CheckNotCapturing(cuda::Stream stream) {

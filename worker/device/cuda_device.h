@@ -35,6 +35,9 @@ class CudaDevice {
   void Keep(cuda::Stream stream);
   void KeepEvent(cuda::Event event);
 
+  // Calls it with the device's context as the thread's current one. Also while another thread is in another function.
+  absl::Status InContext(const std::function<absl::Status()>& call) const;
+
   // FailedPrecondition: the stream is being captured into a graph.
   absl::Status CheckNotCapturing(cuda::Stream stream);
   absl::Status Record(cuda::Event event, cuda::Stream stream);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "core/node_parts.h"
 
 namespace shoal {
 namespace {
@@ -42,6 +43,25 @@ device::CopyCommand CommandOf(const DeviceCopy& copy) {
   return command;
 }
 
+void EndKernel(device::OpControl* control, device::OpEnd end) {
+  device::StoreRelease(&control->end, static_cast<device::Uint64>(end));
+}
+
+// What of the tensor goes over the network.
+struct CopiedPart {
+  std::byte* start;
+  uint64_t bytes;
+};
+
+CopiedPart CopiedPartOf(const DeviceOpCall& call) {
+  if (!call.local.has_value()) return {.start = call.tensor, .bytes = call.bytes};
+  if (!call.local->other_nodes) return {.start = call.tensor, .bytes = 0};
+  const DeviceComm::Place& place = call.local->devices->place();
+  const ElementRange part = NodePart(call.local->element_count, place.size, place.rank);
+  const uint64_t element_bytes = DataTypeSize(call.local->dtype);
+  return {.start = call.tensor + part.first * element_bytes, .bytes = part.count * element_bytes};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaStager>> CudaStager::Make(const CudaStagerOptions& options) {
@@ -63,7 +83,7 @@ CudaStager::CudaStager(std::shared_ptr<const cuda::Api> api, const LockedRegion&
 CudaStager::~CudaStager() {
   for (const auto* ops : {&ops_, &begun_}) {
     for (const auto& [ticket, op] : *ops) {
-      device::StoreRelease(&op->control_->end, static_cast<device::Uint64>(device::OpEnd::kFailed));
+      EndKernel(op->control_, device::OpEnd::kFailed);
       ended_.push_back(op);
     }
   }
@@ -109,19 +129,26 @@ absl::StatusOr<std::shared_ptr<DeviceOp>> CudaStager::Prepare(const DeviceOpCall
   const absl::Status recorded = (*device)->Record(*produced, caller);
 
   const std::lock_guard lock(mutex_);
-  if (free_controls_.empty()) TakeBackExited();
-  if (!recorded.ok() || free_controls_.empty()) {
+  const size_t controls = call.local.has_value() ? 2 : 1;
+  if (free_controls_.size() < controls) TakeBackExited();
+  if (!recorded.ok() || free_controls_.size() < controls) {
     free_events_[call.device].push_back(*produced);
     if (!recorded.ok()) return recorded;
     return absl::ResourceExhaustedError(
         absl::StrCat(kControls, " all-reduces of tensors on devices are under way; wait for one before the next"));
   }
+  device::OpControl* const control = TakeControl();
+  device::OpControl* const last_control = call.local.has_value() ? TakeControl() : nullptr;
+  auto op = std::make_shared<DeviceOp>(call, control, last_control, *produced);
+  begun_.emplace(call.ticket, op);
+  return op;
+}
+
+device::OpControl* CudaStager::TakeControl() {
   device::OpControl* const control = free_controls_.back();
   free_controls_.pop_back();
   std::memset(static_cast<void*>(control), 0, offsetof(device::OpControl, commands));
-  auto op = std::make_shared<DeviceOp>(call, control, *produced);
-  begun_.emplace(call.ticket, op);
-  return op;
+  return control;
 }
 
 void CudaStager::Drop(const std::shared_ptr<DeviceOp>& op) {
@@ -130,13 +157,35 @@ void CudaStager::Drop(const std::shared_ptr<DeviceOp>& op) {
   op->launch_over_ = true;
   op->exited_ = true;
   free_controls_.push_back(op->control_);
+  if (op->last_control_ != nullptr) free_controls_.push_back(op->last_control_);
   free_events_[op->call_.device].push_back(op->produced_);
 }
 
+void CudaStager::GiveUp(const std::shared_ptr<DeviceOp>& op, const absl::Status& why) {
+  const std::lock_guard lock(mutex_);
+  op->launched_ = why;
+  op->launch_over_ = true;
+  free_events_[op->call_.device].push_back(op->produced_);
+}
+
+absl::Status CudaStager::Meet(const DeviceOp& op, const std::function<absl::Status()>& is_over) {
+  const DeviceOpCall& call = op.call_;
+  const CudaDevice* device = nullptr;
+  {
+    // Not while it waits: the first calls of two groups may come in another order on another rank.
+    const std::lock_guard driver_lock(driver_mutex_);
+    const absl::StatusOr<CudaDevice*> found = FindDevice(call.device);
+    if (!found.ok()) return found.status();
+    device = *found;
+  }
+  return device->InContext([&] { return call.local->devices->Meet(call.device, api_, is_over); });
+}
+
 absl::Status CudaStager::Launch(const std::shared_ptr<DeviceOp>& op,
-                                std::function<void(const absl::Status&)> when_ready) {
-  const std::lock_guard driver_lock(driver_mutex_);
-  const absl::Status launched = Enqueue(op.get(), std::move(when_ready));
+                                std::function<void(const absl::Status&)> when_ready,
+                                std::function<void(const absl::Status&)> when_done) {
+  std::unique_lock driver_lock(driver_mutex_);
+  const absl::Status launched = Enqueue(op, std::move(when_ready), std::move(when_done), &driver_lock);
   const std::lock_guard lock(mutex_);
   op->launched_ = launched;
   op->launch_over_ = true;
@@ -144,26 +193,75 @@ absl::Status CudaStager::Launch(const std::shared_ptr<DeviceOp>& op,
   return launched;
 }
 
-absl::Status CudaStager::Enqueue(DeviceOp* op, std::function<void(const absl::Status&)> when_ready) {
-  const absl::StatusOr<CudaDevice*> device = FindDevice(op->call_.device);
+absl::Status CudaStager::Enqueue(const std::shared_ptr<DeviceOp>& op,
+                                 std::function<void(const absl::Status&)> when_ready,
+                                 std::function<void(const absl::Status&)> when_done,
+                                 std::unique_lock<std::mutex>* driver_lock) {
+  const DeviceOpCall& call = op->call_;
+  const absl::StatusOr<CudaDevice*> device = FindDevice(call.device);
   if (!device.ok()) return device.status();
-  const absl::StatusOr<cuda::Stream> stream = TakeStream(*device, op);
-  if (!stream.ok()) return stream.status();
-  const absl::StatusOr<cuda::Event> done = TakeEvent(*device, op->call_.device);
+  const absl::StatusOr<Turn> turn = TakeTurn(*device, op.get());
+  if (!turn.ok()) return turn.status();
+  const absl::StatusOr<cuda::Event> done = TakeEvent(*device, call.device);
   if (!done.ok()) return done.status();
-  absl::Status status = (*device)->Wait(*stream, op->produced_);
-  if (status.ok()) status = (*device)->CallBack(*stream, std::move(when_ready));
-  if (status.ok()) status = (*device)->LaunchCopyKernel(*stream, op->control_, op->call_.tensor, op->call_.bytes);
-  const bool runs = status.ok();
-  if (runs) status = (*device)->Record(*done, *stream);
+  const CopiedPart part = CopiedPartOf(call);
+  absl::Status status = (*device)->Wait(turn->stream, op->produced_);
+  if (status.ok() && call.local.has_value()) {
+    // NCCL may wait for the other ranks here, whose first calls of two groups may come in another order.
+    driver_lock->unlock();
+    status = ReduceOnNode(**device, *turn, call);
+    driver_lock->lock();
+  }
+  if (status.ok()) status = (*device)->CallBack(turn->stream, std::move(when_ready));
+  if (status.ok() && part.bytes > 0) {
+    status = (*device)->LaunchCopyKernel(turn->stream, op->control_, part.start, part.bytes);
+  }
+  const bool runs = status.ok() && part.bytes > 0;
+  bool last_runs = false;
+  if (status.ok() && call.local.has_value()) {
+    driver_lock->unlock();
+    status = GatherOnNode(**device, *turn, call);
+    driver_lock->lock();
+    if (status.ok()) status = EnqueueLast(*device, *turn, op, std::move(when_done));
+    last_runs = status.ok();
+  }
+  if (status.ok()) status = (*device)->Record(*done, turn->stream);
   const std::lock_guard lock(mutex_);
   op->runs_ = runs;
+  op->last_runs_ = last_runs;
   if (status.ok()) {
     op->done_ = *done;
   } else {
     free_events_[op->call_.device].push_back(*done);
   }
   return status;
+}
+
+absl::Status CudaStager::ReduceOnNode(const CudaDevice& device, const Turn& turn, const DeviceOpCall& call) {
+  const LocalReduction& local = *call.local;
+  return device.InContext([&] {
+    return local.devices->Comm(turn.number)
+        .Reduce(turn.stream, call.tensor, local.element_count, local.dtype, local.reduce_op, local.premul_factor);
+  });
+}
+
+absl::Status CudaStager::GatherOnNode(const CudaDevice& device, const Turn& turn, const DeviceOpCall& call) {
+  const LocalReduction& local = *call.local;
+  return device.InContext([&] {
+    return local.devices->Comm(turn.number).Gather(turn.stream, call.tensor, local.element_count, local.dtype);
+  });
+}
+
+absl::Status CudaStager::EnqueueLast(CudaDevice* device, const Turn& turn, const std::shared_ptr<DeviceOp>& op,
+                                     std::function<void(const absl::Status&)> when_done) {
+  // The stream goes on from here, before the loop has heard of it. Where a rank was gone the tensor holds anything.
+  const auto end_last = [op, when_done = std::move(when_done)](const absl::Status& done) {
+    const bool well = done.ok() && !op->call_.local->devices->aborted();
+    EndKernel(op->last_control_, well ? device::OpEnd::kWell : device::OpEnd::kFailed);
+    when_done(done);
+  };
+  if (absl::Status status = device->CallBack(turn.stream, end_last); !status.ok()) return status;
+  return device->LaunchCopyKernel(turn.stream, op->last_control_, op->call_.tensor, op->call_.bytes);
 }
 
 absl::Status CudaStager::WaitOnStream(const DeviceOp& op, DeviceStream stream) {
@@ -210,7 +308,11 @@ absl::StatusOr<cuda::Event> CudaStager::TakeEvent(CudaDevice* device, uint32_t o
   return device->MakeEvent();
 }
 
-absl::StatusOr<cuda::Stream> CudaStager::TakeStream(CudaDevice* device, DeviceOp* op) {
+absl::StatusOr<CudaStager::Turn> CudaStager::TakeTurn(CudaDevice* device, DeviceOp* op) {
+  const auto next_of = [](Lane& lane) {
+    const size_t number = lane.launched++ % kStreamsOfGroup;
+    return Turn{.stream = lane.streams[number], .number = number};
+  };
   const LaneKey key(op->call_.device, op->call_.group_id);
   std::vector<cuda::Stream> streams;
   {
@@ -223,7 +325,7 @@ absl::StatusOr<cuda::Stream> CudaStager::TakeStream(CudaDevice* device, DeviceOp
       lane.streams = std::move(free.back());
       free.pop_back();
     }
-    if (!lane.streams.empty()) return lane.streams[lane.launched++ % kStreamsOfGroup];
+    if (!lane.streams.empty()) return next_of(lane);
   }
   while (streams.size() < kStreamsOfGroup) {
     const absl::StatusOr<cuda::Stream> made = device->MakeStream();
@@ -233,7 +335,7 @@ absl::StatusOr<cuda::Stream> CudaStager::TakeStream(CudaDevice* device, DeviceOp
   const std::lock_guard lock(mutex_);
   Lane& lane = lanes_[key];
   lane.streams = std::move(streams);
-  return lane.streams[lane.launched++ % kStreamsOfGroup];
+  return next_of(lane);
 }
 
 void CudaStager::LeaveLane(DeviceOp* op) {
@@ -246,12 +348,16 @@ void CudaStager::LeaveLane(DeviceOp* op) {
 
 void CudaStager::TakeBackExited() {
   std::erase_if(ended_, [this](const std::shared_ptr<DeviceOp>& op) {
-    if (!op->launch_over_ || (op->runs_ && !HasExited(*op->control_))) return false;
+    if (!op->launch_over_ || (op->runs_ && !HasExited(*op->control_)) ||
+        (op->last_runs_ && !HasExited(*op->last_control_))) {
+      return false;
+    }
     op->exited_ = true;
     given_up_.insert(given_up_.end(), std::make_move_iterator(op->given_up_.begin()),
                      std::make_move_iterator(op->given_up_.end()));
     op->given_up_.clear();
     free_controls_.push_back(op->control_);
+    if (op->last_control_ != nullptr) free_controls_.push_back(op->last_control_);
     if (op->done_ != nullptr) free_events_[op->call_.device].push_back(op->done_);
     LeaveLane(op.get());
     return true;
@@ -324,11 +430,14 @@ std::span<const DeviceCopyEnded> CudaStager::Poll() {
   return polled_;
 }
 
+void CudaStager::EndCopies(uint64_t ticket) {
+  if (DeviceOp* const op = FindOp(ticket)) EndKernel(op->control_, device::OpEnd::kWell);
+}
+
 void CudaStager::EndOp(uint64_t ticket, bool well) {
   DeviceOp* const op = FindOp(ticket);
   if (op == nullptr) return;
-  const device::OpEnd end = well ? device::OpEnd::kWell : device::OpEnd::kFailed;
-  device::StoreRelease(&op->control_->end, static_cast<device::Uint64>(end));
+  EndKernel(op->control_, well ? device::OpEnd::kWell : device::OpEnd::kFailed);
   const auto found = ops_.find(ticket);
   const std::lock_guard lock(mutex_);
   ended_.push_back(std::move(found->second));

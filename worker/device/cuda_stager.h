@@ -5,6 +5,9 @@
 // loop then writes what is to be copied to memory that the kernel reads, and reads there what is done; no call to the
 // driver is made for it. A group's ops take turns in two streams, so that one begins while the one before it ends.
 //
+// Where the ranks of a node reduce among their devices, NCCL's kernels come before and behind that one, which then
+// copies this rank's part alone; and last a kernel that fills the tensor if the op has failed.
+//
 // All host memory that devices touch is one region, set aside at the start and registered with the driver before the
 // first kernel runs.
 //
@@ -64,10 +67,17 @@ class CudaStager final : public Stager {
   // it. InvalidArgument: there is no such device. FailedPrecondition: the stream is being captured into a graph.
   // ResourceExhausted: too many are under way, or the host's memory can't be locked. Internal: what the driver said.
   absl::StatusOr<std::shared_ptr<DeviceOp>> Prepare(const DeviceOpCall& call);
+  // Of an op with a local reduction, before Launch: waits for the other ranks' first calls. Errors: those of
+  // LocalDevices::Meet.
+  absl::Status Meet(const DeviceOp& op, const std::function<absl::Status()>& is_over);
   // Launches its kernel. `when_ready` is called once, on a thread of the driver, which it must not keep: when all that
   // was in the caller's stream is done, or with Internal if the device has failed. Not OK: it may be called or not, and
   // the op is to be ended as failed. Internal: what the driver said.
-  absl::Status Launch(const std::shared_ptr<DeviceOp>& op, std::function<void(const absl::Status&)> when_ready);
+  // `when_done`: likewise, after a local reduction, when the tensor is gathered.
+  absl::Status Launch(const std::shared_ptr<DeviceOp>& op, std::function<void(const absl::Status&)> when_ready,
+                      std::function<void(const absl::Status&)> when_done = nullptr);
+  // In place of Launch, for an op that the loop is to end as failed.
+  void GiveUp(const std::shared_ptr<DeviceOp>& op, const absl::Status& why);
   // In place of Launch, for an op of which the loop knows nothing.
   void Drop(const std::shared_ptr<DeviceOp>& op);
   // What comes in the stream after this call sees the result. Not OK: nothing was put into the stream;
@@ -77,13 +87,19 @@ class CudaStager final : public Stager {
   // ---- the loop ----
 
   void Start(DeviceCopy copy) override;
+  void EndCopies(uint64_t ticket) override;
   void EndOp(uint64_t ticket, bool well) override;
   void Abandon(GroupHandle group) override;
   std::span<const DeviceCopyEnded> Poll() override;
   uint64_t PollWithinNs() const override { return copies_under_way_ > 0 ? kPollWithinNs : kNoDeadline; }
 
  private:
-  static constexpr size_t kStreamsOfGroup = 2;
+  static constexpr size_t kStreamsOfGroup = LocalDevices::kStreams;
+  // One of a lane's streams.
+  struct Turn {
+    cuda::Stream stream;
+    size_t number;  // below kStreamsOfGroup
+  };
 
   // The streams of a group on one device, while it has ops there. Where ops do not end, their streams are never another
   // group's.
@@ -99,13 +115,22 @@ class CudaStager final : public Stager {
   // With driver_mutex_ held.
   absl::StatusOr<CudaDevice*> FindDevice(uint32_t ordinal);
   absl::StatusOr<cuda::Event> TakeEvent(CudaDevice* device, uint32_t ordinal);
-  absl::StatusOr<cuda::Stream> TakeStream(CudaDevice* device, DeviceOp* op);
-  absl::Status Enqueue(DeviceOp* op, std::function<void(const absl::Status&)> when_ready);
+  absl::StatusOr<Turn> TakeTurn(CudaDevice* device, DeviceOp* op);
+  absl::Status Enqueue(const std::shared_ptr<DeviceOp>& op, std::function<void(const absl::Status&)> when_ready,
+                       std::function<void(const absl::Status&)> when_done, std::unique_lock<std::mutex>* driver_lock);
+  // Of a local reduction, what comes last: the end of the op for its caller's stream.
+  static absl::Status EnqueueLast(CudaDevice* device, const Turn& turn, const std::shared_ptr<DeviceOp>& op,
+                                  std::function<void(const absl::Status&)> when_done);
+
+  // Of a local reduction, before the copies and after them. Without driver_mutex_.
+  static absl::Status ReduceOnNode(const CudaDevice& device, const Turn& turn, const DeviceOpCall& call);
+  static absl::Status GatherOnNode(const CudaDevice& device, const Turn& turn, const DeviceOpCall& call);
 
   // At the end, when nothing of it is in use.
   void KeepForOthers();
 
   // With mutex_ held.
+  device::OpControl* TakeControl();
   void TakeBackExited();
   void LeaveLane(DeviceOp* op);
 

@@ -8,17 +8,30 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/dtype.h"
 #include "worker/device/copy_kernel.h"
 #include "worker/device/cuda_api.h"
+#include "worker/device/local_devices.h"
 #include "worker/machine/device_copy.h"
 
 namespace shoal {
 
 // A stream of a caller, as the driver knows it (a cudaStream_t; nullptr: the default one).
 using DeviceStream = void*;
+
+// Of an op that the ranks of a node reduce among their devices first, and gather afterwards.
+struct LocalReduction {
+  std::shared_ptr<LocalDevices> devices;
+  uint64_t element_count = 0;
+  DataType dtype = DataType::kFloat32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1.0;
+  bool other_nodes = false;  // this rank's part goes to them in between
+};
 
 struct DeviceOpCall {
   uint64_t ticket = 0;  // of the op in the worker
@@ -28,12 +41,14 @@ struct DeviceOpCall {
   DeviceStream stream = nullptr;
   std::byte* tensor = nullptr;
   uint64_t bytes = 0;
+  std::optional<LocalReduction> local = std::nullopt;
 };
 
 class DeviceOp {
  public:
-  DeviceOp(const DeviceOpCall& call, device::OpControl* control, cuda::Event produced)
-      : call_(call), control_(control), produced_(produced) {}
+  // `last_control`: of a local reduction.
+  DeviceOp(const DeviceOpCall& call, device::OpControl* control, device::OpControl* last_control, cuda::Event produced)
+      : call_(call), control_(control), last_control_(last_control), produced_(produced) {}
   DeviceOp(const DeviceOp&) = delete;
   DeviceOp& operator=(const DeviceOp&) = delete;
 
@@ -47,6 +62,9 @@ class DeviceOp {
 
   const DeviceOpCall call_;
   device::OpControl* const control_;
+  // Of a kernel behind the gathering, which copies nothing, and fills the tensor if the op has failed; nullptr: there
+  // is none.
+  device::OpControl* const last_control_;
   const cuda::Event produced_;  // recorded in the caller's stream at the call
 
   // Under the stager's lock.
@@ -54,7 +72,8 @@ class DeviceOp {
   absl::Status launched_;       // not OK: why its kernel does not run, or nobody can wait for it
   cuda::Event done_ = nullptr;  // recorded behind the kernel
   bool runs_ = false;           // its kernel was launched,
-  bool exited_ = false;         // and has ended
+  bool last_runs_ = false;      // the other one as well,
+  bool exited_ = false;         // and they have ended
   bool has_lane_ = false;
 
   // The loop's.

@@ -16,6 +16,7 @@ class HostStager final : public Stager {
  public:
   void Start(DeviceCopy copy) override;
   std::span<const DeviceCopyEnded> Poll() override;
+  void EndCopies(uint64_t /*ticket*/) override {}
   void EndOp(uint64_t /*ticket*/, bool /*well*/) override {}
   void Abandon(GroupHandle /*group*/) override {}
   uint64_t PollWithinNs() const override { return next_.empty() ? kNoDeadline : 0; }

@@ -27,6 +27,9 @@ class Stager {
 
   virtual void Start(DeviceCopy copy) = 0;
 
+  // Of an op whose tensor the node's devices gather afterwards: its copies are over, and well, and its device goes on.
+  // EndOp follows.
+  virtual void EndCopies(uint64_t ticket) = 0;
   // The op has ended, and no copy of it is under way any more. `well`: false: its tensor is filled with ones where the
   // device can still do that: NaN, where it holds floating-point numbers.
   virtual void EndOp(uint64_t ticket, bool well) = 0;

@@ -7,11 +7,12 @@
 
 namespace shoal {
 
-void CallerGroup::SetOpened(const absl::Status& status) {
+void CallerGroup::SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices) {
   const std::lock_guard lock(mutex_);
   if (opened_) return;
   opened_ = true;
   opened_status_ = status;
+  device_meeting_ = devices;
   changed_.notify_all();
 }
 
@@ -20,6 +21,26 @@ absl::Status CallerGroup::WaitOpened(uint64_t deadline_ns) {
   if (changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return opened_; })) return opened_status_;
   return absl::InternalError(
       absl::StrCat("group \"", info_->name, "\": the I/O thread does not answer; please report this"));
+}
+
+std::optional<DeviceMeeting> CallerGroup::device_meeting() const {
+  const std::lock_guard lock(mutex_);
+  return device_meeting_;
+}
+
+void CallerGroup::SetLocalDevices(std::shared_ptr<LocalDevices> devices) {
+  const std::lock_guard lock(mutex_);
+  local_devices_ = std::move(devices);
+}
+
+std::shared_ptr<LocalDevices> CallerGroup::local_devices() const {
+  const std::lock_guard lock(mutex_);
+  return local_devices_;
+}
+
+std::shared_ptr<LocalDevices> CallerGroup::TakeLocalDevices() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(local_devices_, nullptr);
 }
 
 void CallerGroup::SetClosed() {

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
 #include "worker/device/device_op.h"
+#include "worker/device/local_devices.h"
 #include "worker/machine/group_info.h"
 #include "worker/machine/worker_counters.h"
 
@@ -33,10 +34,23 @@ class CallerGroup {
   GroupHandle handle() const { return handle_; }
   const GroupInfo& info() const { return *info_; }
 
-  // How opening ended; the first word counts.
-  void SetOpened(const absl::Status& status);
+  // How opening ended; the first word counts. `devices`: as LocalGroupMet has it.
+  void SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices = std::nullopt);
   // How opening ended; Internal if nothing was said until the deadline (the I/O thread is stuck).
   absl::Status WaitOpened(uint64_t deadline_ns);
+
+  // Of an open group that is reduced within nodes.
+  std::optional<DeviceMeeting> device_meeting() const;
+
+  // How its ranks on this node reduce among their devices; nullptr: they can't, or it is too late. Set before the group
+  // is its caller's.
+  void SetLocalDevices(std::shared_ptr<LocalDevices> devices);
+  std::shared_ptr<LocalDevices> local_devices() const;
+  // To be let go of by a thread that may wait for a device.
+  std::shared_ptr<LocalDevices> TakeLocalDevices();
+
+  // A group's ops on devices come to their streams in the order of their numbers.
+  std::mutex& launch_mutex() { return launch_mutex_; }
 
   // Once: nothing of the group is left in the machine.
   void SetClosed();
@@ -67,10 +81,14 @@ class CallerGroup {
   std::atomic<uint64_t> ops_begun_ = 0;
   std::atomic<bool> has_failure_ = false;
 
+  std::mutex launch_mutex_;
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool opened_ = false;
   absl::Status opened_status_;
+  std::optional<DeviceMeeting> device_meeting_;
+  std::shared_ptr<LocalDevices> local_devices_;
   bool closed_ = false;
   absl::Status failure_;
 };

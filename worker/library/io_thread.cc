@@ -76,7 +76,8 @@ IoThread::~IoThread() {
 }
 
 absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr<const GroupInfo> info,
-                                                                 uint64_t deadline_ns) {
+                                                                 uint64_t deadline_ns,
+                                                                 const std::optional<DeviceMeeting>& devices) {
   GroupHandle handle;
   {
     const std::lock_guard lock(mutex_);
@@ -94,7 +95,8 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr
     handle = GroupHandle(free);
   }
   auto group = std::make_shared<CallerGroup>(handle, info);
-  absl::Status status = queue_.OpenGroup({.group = handle, .info = std::move(info), .deadline_ns = deadline_ns}, group);
+  absl::Status status = queue_.OpenGroup(
+      {.group = handle, .info = std::move(info), .deadline_ns = deadline_ns, .devices = devices}, group);
   if (status.ok()) status = group->WaitOpened(deadline_ns + kOpenGraceMs * kNsPerMs);
   if (!status.ok()) return status;
   return group;
@@ -143,7 +145,7 @@ absl::Status IoThread::Submit(const SubmitCommand& command, const std::shared_pt
   return absl::OkStatus();
 }
 
-void IoThread::ReadyTensors::Post(TensorReadyCommand command) {
+void IoThread::ReadyTensors::Post(WorkerCommand command) {
   const std::lock_guard lock(mutex);
   if (queue != nullptr) queue->Post(std::move(command)).IgnoreError();  // a worker that is closing has ended the op
 }
@@ -151,7 +153,7 @@ void IoThread::ReadyTensors::Post(TensorReadyCommand command) {
 absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op,
                                       const DeviceOpCall& call) {
   if (stager_ == nullptr) return NoDevicesError();
-  const std::lock_guard lock(launch_mutex_);
+  const std::lock_guard lock(op->group().launch_mutex());
   absl::StatusOr<std::shared_ptr<DeviceOp>> device_op = stager_->Prepare(call);
   if (absl::IsInternal(device_op.status())) {
     // The device has failed, or the stream is none of it: the other ranks would wait for this one.
@@ -165,15 +167,33 @@ absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::s
     return status;
   }
   // From here on the other ranks wait for this one: what goes wrong is to fail the group.
-  TensorReadyCommand ready{.group = command.group, .ticket = command.ticket};
-  const absl::Status launched =
-      stager_->Launch(*device_op, [ready_tensors = ready_tensors_, ready](const absl::Status& status) mutable {
-        ready.status = status;
-        ready_tensors->Post(std::move(ready));
-      });
+  const GroupHandle group = command.group;
+  const uint64_t ticket = command.ticket;
+  absl::Status launched;
+  if (call.local.has_value()) {
+    launched = stager_->Meet(**device_op, [&op] {
+      if (absl::Status failure = op->group().failure(); !failure.ok()) return failure;
+      return op->done() ? absl::AbortedError("the all-reduce has ended") : absl::OkStatus();
+    });
+  }
+  if (launched.ok()) {
+    launched = stager_->Launch(
+        *device_op,
+        [ready_tensors = ready_tensors_, group, ticket](const absl::Status& status) {
+          ready_tensors->Post(TensorReadyCommand{.group = group, .ticket = ticket, .status = status});
+        },
+        [ready_tensors = ready_tensors_, group, ticket](const absl::Status& status) {
+          ready_tensors->Post(DeviceDoneCommand{.group = group, .ticket = ticket, .status = status});
+        });
+  } else {
+    stager_->GiveUp(*device_op, launched);
+  }
   if (!launched.ok()) {
-    ready.status = launched;
-    ready_tensors_->Post(std::move(ready));
+    // One of the two says so, whichever the group listens to.
+    ready_tensors_->Post(TensorReadyCommand{.group = group, .ticket = ticket, .status = launched});
+    if (call.local.has_value()) {
+      ready_tensors_->Post(DeviceDoneCommand{.group = group, .ticket = ticket, .status = launched});
+    }
   }
   return absl::OkStatus();
 }
@@ -305,7 +325,7 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
 }
 
 void IoThread::Deliver(const GroupOpened& outcome) {
-  groups_[outcome.group.value()]->SetOpened(outcome.status);
+  groups_[outcome.group.value()]->SetOpened(outcome.status, outcome.devices);
   if (!outcome.status.ok()) Deliver(GroupClosed{outcome.group});
 }
 
@@ -315,6 +335,7 @@ void IoThread::Deliver(const OpDone& outcome) {
   const std::shared_ptr<CallerOp> op = std::move(found->second);
   ops_.erase(found);
   if (op->device_op() != nullptr) stager_->EndOp(op->ticket(), outcome.status.ok());
+  if (!outcome.status.ok()) AbortOnDevices(op->group());
   // A failed op fails its group; arguments that can't be reduced were refused before they came here.
   if (!outcome.status.ok()) {
     const bool is_first = op->group().failure().ok();
@@ -324,6 +345,10 @@ void IoThread::Deliver(const OpDone& outcome) {
     }
   }
   Complete(op, outcome.status, outcome.duration_ns);
+}
+
+void IoThread::AbortOnDevices(const CallerGroup& group) {
+  if (const std::shared_ptr<LocalDevices> devices = group.local_devices()) devices->Abort();
 }
 
 void IoThread::Deliver(const GroupClosed& outcome) {
@@ -368,7 +393,10 @@ void IoThread::EndWhatIsLeft() {
   local_reduce_.reset();
   loop_.reset();
   for (const auto& [ticket, op] : ops_) {
-    if (op->device_op() != nullptr) stager_->EndOp(ticket, /*well=*/false);
+    if (op->device_op() != nullptr) {
+      stager_->EndOp(ticket, /*well=*/false);
+      AbortOnDevices(op->group());
+    }
     Complete(op, closed, 0);
   }
   ops_.clear();

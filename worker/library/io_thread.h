@@ -56,7 +56,9 @@ class IoThread {
 
   // Opens a group on its servers and waits for that. Errors: those of the machine; ResourceExhausted: kMaxWorkerGroups
   // are open; Cancelled: stopped.
-  absl::StatusOr<std::shared_ptr<CallerGroup>> OpenGroup(std::shared_ptr<const GroupInfo> info, uint64_t deadline_ns);
+  // `devices`: as LocalGroup has it.
+  absl::StatusOr<std::shared_ptr<CallerGroup>> OpenGroup(std::shared_ptr<const GroupInfo> info, uint64_t deadline_ns,
+                                                         const std::optional<DeviceMeeting>& devices = std::nullopt);
 
   // Errors: those of SubmitQueue::Submit.
   absl::Status Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op);
@@ -86,7 +88,7 @@ class IoThread {
     std::mutex mutex;
     SubmitQueue* queue = nullptr;  // under mutex; null: the thread is gone
 
-    void Post(TensorReadyCommand command);
+    void Post(WorkerCommand command);
   };
 
   IoThread(std::unique_ptr<Transport> transport, std::unique_ptr<LocalReduce> local_reduce,
@@ -109,6 +111,8 @@ class IoThread {
   void Register(SubmittedBatch* batch);
   void Deliver(const WorkerOutcomes& outcomes);
   void Deliver(const GroupOpened& outcome);
+  // What waits on devices for other ranks ends.
+  static void AbortOnDevices(const CallerGroup& group);
   void Deliver(const OpDone& outcome);
   void Deliver(const GroupClosed& outcome);
   // So that the scheduler hears of it.
@@ -129,7 +133,6 @@ class IoThread {
   SubmitQueue queue_;
   std::unique_ptr<WorkerLoop> loop_;
   const std::shared_ptr<ReadyTensors> ready_tensors_ = std::make_shared<ReadyTensors>();
-  std::mutex launch_mutex_;  // a group's ops come to their streams in the order of their numbers
 
   std::atomic<uint32_t> callers_looking_ = 0;  // that run rounds
   std::atomic<bool> has_ops_ = false;          // written under turn_

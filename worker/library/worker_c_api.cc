@@ -341,7 +341,8 @@ uint32_t shoal_group_rank(const shoal_group* group) { return group == nullptr ? 
 uint32_t shoal_group_size(const shoal_group* group) { return group == nullptr ? 0 : group->group->info().size(); }
 
 int shoal_group_takes_devices(const shoal_group* group) {
-  return group != nullptr && shoal::CheckTakesDevices(group->group->info()).ok() ? 1 : 0;
+  if (group == nullptr) return 0;
+  return shoal::CheckTakesDevices(group->group->info(), group->group->local_devices() != nullptr).ok() ? 1 : 0;
 }
 
 shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,

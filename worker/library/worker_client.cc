@@ -66,6 +66,18 @@ absl::Status CheckFinite(uint32_t rank, const CallerGroup& group, const AllReduc
                                                  ") has ", what, " at element ", *index));
 }
 
+// nullopt: the group is flat.
+std::optional<LocalReduction> LocalReductionOf(const CallerGroup& group, const AllReduceCall& call) {
+  std::shared_ptr<LocalDevices> devices = group.local_devices();
+  if (devices == nullptr) return std::nullopt;
+  return LocalReduction{.devices = std::move(devices),
+                        .element_count = call.element_count,
+                        .dtype = call.dtype,
+                        .reduce_op = call.reduce_op,
+                        .premul_factor = call.premul_factor,
+                        .other_nodes = group.info().node_reduce == NodeReduceMode::kRails};
+}
+
 // nullptr: tensors are in host memory.
 absl::StatusOr<std::unique_ptr<CudaStager>> MakeStager(const WorkerClientOptions& options) {
   if (!options.cuda) return nullptr;
@@ -233,7 +245,53 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
     const std::lock_guard lock(map_mutex_);
     newest_group_map_ = info->map;
   }
-  return io_->OpenGroup(std::make_shared<const GroupInfo>(*std::move(info)), deadline_ns);
+  return OpenGroup(std::make_shared<const GroupInfo>(*std::move(info)), group.node_reduce, deadline_ns);
+}
+
+absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::OpenGroup(const std::shared_ptr<const GroupInfo>& info,
+                                                                     NodeReduceChoice choice, uint64_t deadline_ns) {
+  if (info->node_reduce == NodeReduceMode::kFlat) return io_->OpenGroup(info, deadline_ns);
+  const absl::StatusOr<DeviceMeeting> own = MeetingOnDevices(*info, choice);
+  absl::StatusOr<std::shared_ptr<CallerGroup>> group =
+      io_->OpenGroup(info, deadline_ns, own.ok() ? std::optional(*own) : std::nullopt);
+  if (!group.ok()) return group;
+  if (const std::optional<DeviceMeeting> meeting = (*group)->device_meeting()) {
+    (*group)->SetLocalDevices(std::make_shared<LocalDevices>(
+        *Nccl(), *meeting, DeviceComm::Place{.rank = info->local_rank(), .size = info->local_size()}));
+  } else if (choice == NodeReduceChoice::kNccl) {
+    const std::string why = own.ok() ? "another rank of its node has no devices or no NCCL, which its own error names"
+                                     : std::string(own.status().message());
+    const absl::Status lacking = absl::FailedPreconditionError(
+        absl::StrCat("group \"", info->name, "\" is to reduce within nodes by NCCL, and can't: ", why));
+    AbortGroup(group->get(), std::string(lacking.message()));
+    CloseGroup(group->get());
+    return lacking;
+  }
+  return group;
+}
+
+absl::StatusOr<DeviceMeeting> WorkerClient::MeetingOnDevices(const GroupInfo& info, NodeReduceChoice choice) {
+  if (!options_.cuda) return NoDevicesError();
+  if (choice == NodeReduceChoice::kHost) return absl::UnimplementedError("node_reduce is host");
+  const absl::StatusOr<std::shared_ptr<const nccl::Api>> nccl = Nccl();
+  if (!nccl.ok()) return nccl.status();
+  if (info.local_rank() != 0) return DeviceMeeting{};
+  return LocalDevices::DrawMeeting(**nccl);
+}
+
+absl::StatusOr<std::shared_ptr<const nccl::Api>> WorkerClient::Nccl() {
+  const std::lock_guard lock(nccl_mutex_);
+  if (nccl_.has_value()) return *nccl_;
+  const char* const library = std::getenv("SHOAL_NCCL_LIBRARY");
+  absl::StatusOr<std::unique_ptr<const nccl::Api>> loaded = nccl::Api::Load(library == nullptr ? "" : library);
+  if (loaded.ok()) {
+    nccl_ = std::shared_ptr<const nccl::Api>(*std::move(loaded));
+  } else {
+    nccl_ = loaded.status();
+    notices_->Say(absl::StrCat("tensors on devices go through host memory where ranks reduce within their node: ",
+                               loaded.status().message()));
+  }
+  return *nccl_;
 }
 
 absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::shared_ptr<CallerGroup>& group,
@@ -246,7 +304,11 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group->info(), call.element_count, call.dtype);
   if (!layout.ok()) return layout.status();
   if (call.device.has_value()) {
-    if (absl::Status takes = CheckTakesDevices(group->info()); !takes.ok()) return takes;
+    const bool devices_meet = group->local_devices() != nullptr;
+    if (absl::Status takes = CheckTakesDevices(group->info(), devices_meet); !takes.ok()) return takes;
+    if (devices_meet) {
+      if (absl::Status sums = DeviceComm::CheckSums(call.dtype); !sums.ok()) return sums;
+    }
   }
   if (options_.check_finite && !call.device.has_value()) {
     if (absl::Status finite = CheckFinite(options_.rank, *group, call); !finite.ok()) {
@@ -283,7 +345,8 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
                                                                              .device = *call.device,
                                                                              .stream = call.stream,
                                                                              .tensor = call.data,
-                                                                             .bytes = op->bytes()})
+                                                                             .bytes = op->bytes(),
+                                                                             .local = LocalReductionOf(*group, call)})
                                                       : io_->Submit(command, op);
   if (!status.ok()) {
     group->TakeOpBack();
@@ -339,6 +402,7 @@ void WorkerClient::CloseGroup(CallerGroup* group) {
   group->SetFailure(absl::CancelledError("the group is closed"));
   io_->queue().Post(CloseGroupCommand{.group = group->handle()}).IgnoreError();
   group->WaitClosed();
+  group->TakeLocalDevices().reset();  // NCCL may wait for devices, which the I/O thread must not
 }
 
 absl::StatusOr<WorkerStatistics> WorkerClient::Statistics() {

@@ -138,6 +138,13 @@ class WorkerClient {
   absl::Status Start();
   // But for the job, and the time that it may take.
   ColocatedServerOptions ServerOptions() const;
+  // Of a group that the scheduler has made. FailedPrecondition: kNccl was asked for and can't be had.
+  absl::StatusOr<std::shared_ptr<CallerGroup>> OpenGroup(const std::shared_ptr<const GroupInfo>& info,
+                                                         NodeReduceChoice choice, uint64_t deadline_ns);
+  // What this rank says to the others of the node; not OK: why it can't reduce among devices. Any thread.
+  absl::StatusOr<DeviceMeeting> MeetingOnDevices(const GroupInfo& info, NodeReduceChoice choice);
+  // Looked for when it is first needed, so that a program's own is loaded before. Any thread.
+  absl::StatusOr<std::shared_ptr<const nccl::Api>> Nccl();
   // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
   LinkFacts Link(uint64_t deadline_ns);
   // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.
@@ -158,6 +165,10 @@ class WorkerClient {
 
   std::mutex squares_mutex_;
   double result_square_sum_ = 0;  // under squares_mutex_
+
+  std::mutex nccl_mutex_;
+  // Absent: not looked for yet.
+  std::optional<absl::StatusOr<std::shared_ptr<const nccl::Api>>> nccl_;  // under nccl_mutex_
 
   std::mutex link_mutex_;
   std::optional<LinkFacts> link_;  // under link_mutex_

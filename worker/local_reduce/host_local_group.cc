@@ -49,7 +49,7 @@ void HostLocalGroup::Open(Events* events) {
   EndIfFailed(events);
   if (failure_.has_value() || !peers_.met()) return;
   has_met_ = true;
-  events->push_back(LocalGroupMet{peers_.group().group});
+  events->push_back(LocalGroupMet{peers_.group().group, peers_.Devices()});
 }
 
 void HostLocalGroup::Start(const LocalOp& op, Events* events) {
@@ -114,7 +114,7 @@ void HostLocalGroup::OnReadable(uint64_t key, Events* events) {
   EndIfFailed(events);
   if (failure_.has_value() || has_met_ || !peers_.met()) return;
   has_met_ = true;
-  events->push_back(LocalGroupMet{peers_.group().group});
+  events->push_back(LocalGroupMet{peers_.group().group, peers_.Devices()});
 }
 
 void HostLocalGroup::Advance(Events* events) {

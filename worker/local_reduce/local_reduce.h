@@ -38,7 +38,8 @@ class LocalReduce {
  public:
   virtual ~LocalReduce() = default;
 
-  // Begins to meet the other local ranks; LocalGroupMet or LocalGroupFailed follows. Ops may be started before.
+  // Begins to meet the other local ranks; LocalGroupMet or LocalGroupFailed follows. Ops may be started before. Tensors
+  // on devices do not come here: it only tells all ranks what local rank 0 says of them, if all of them can.
   virtual void Open(const LocalGroup& group) = 0;
 
   // Starts an op of an open group. In a failed group it ends with that failure.

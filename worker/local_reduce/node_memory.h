@@ -60,10 +60,17 @@ struct NodeMemoryHeader {
     OpRecord op;
   };
 
+  // Before anybody else sees the memory.
+  struct alignas(64) Devices {
+    uint64_t can_reduce;  // 0 or 1
+    std::array<std::byte, 256> meeting;
+  };
+
   std::array<Counter, kNodeCounters> counters;
   // Odd while the owner sleeps, or is about to: then whoever moves a counter rings.
   Counter sleeps;
   std::array<Record, kMaxOpsUnderWay> records;  // of op number % kMaxOpsUnderWay
+  Devices devices;
 };
 
 // The places of one rank's memory, as the owner or another rank has mapped it.

@@ -18,7 +18,7 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kNodeMagic = 0x6c61636f6c686c73;
-constexpr uint64_t kNodeLayoutVersion = 1;
+constexpr uint64_t kNodeLayoutVersion = 2;
 constexpr uint64_t kListenerNumber = 0;
 constexpr uint64_t kProcessBit = uint64_t{1} << 31;  // with a connection's number: its process, not its socket
 // A socket's name has room for 107 bytes.
@@ -105,6 +105,7 @@ void NodePeers::Begin() {
   if (!memory.ok()) return SetOwnFailure(memory.status());
   own_memory_ = *std::move(memory);
   new (own_memory()) NodeMemoryHeader{};
+  if (group_.devices.has_value()) own_header().devices = {.can_reduce = 1, .meeting = *group_.devices};
   met_count_ = 1;
   if (met()) return;
   spare_ = FileDescriptor(fcntl(own_memory_->fd(), F_DUPFD_CLOEXEC, 0));
@@ -267,6 +268,13 @@ void NodePeers::Meet(Connection& connection, int memory_fd) {
   listener_.Reset();
   spare_.Reset();
   std::erase_if(connections_, [](const auto& other) { return other->state != State::kMet; });
+}
+
+std::optional<DeviceMeeting> NodePeers::Devices() const {
+  for (uint32_t rank = 0; rank < group_.size; ++rank) {
+    if (header(rank).devices.can_reduce != 1) return std::nullopt;
+  }
+  return header(0).devices.meeting;
 }
 
 void NodePeers::OnMessages(Connection& peer, bool process_has_ended) {

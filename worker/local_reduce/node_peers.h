@@ -47,6 +47,8 @@ class NodePeers {
   // All are there.
   bool met() const { return met_count_ == group_.size; }
   bool HasMet(uint32_t rank) const { return rank == self() || peers_[rank] != nullptr; }
+  // Of a group that has met: what local rank 0 says of devices, if all ranks can reduce tensors there.
+  std::optional<DeviceMeeting> Devices() const;
   // It said goodbye. Its memory stays as it left it.
   bool HasLeft(uint32_t rank) const { return peers_[rank] != nullptr && peers_[rank]->has_left; }
   bool AnyHasLeft() const { return left_count_ > 0; }

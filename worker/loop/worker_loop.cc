@@ -93,6 +93,7 @@ void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
           not_taken_.push_back(EndOfOperation(TransportEventKind::kLanded, action.token, std::move(status)));
       },
       [this](DeviceCopyAction& action) { stager_->Start(std::move(action.copy)); },
+      [this](DeviceCopiesOverAction& action) { stager_->EndCopies(action.ticket); },
       [this](DeviceAbandonAction& action) { stager_->Abandon(action.group); },
       [this](WorkerDeclineAction& action) { transport_->Decline(action.offer); },
       [this](WorkerClosePeerAction& action) { transport_->Close(action.peer); },

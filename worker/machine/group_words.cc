@@ -82,11 +82,13 @@ absl::Status CheckLayout(const GroupInfo& group, const SubmitCommand& command) {
                                                  "\"; make its layout with the information of this one"));
 }
 
-absl::Status CheckTakesDevices(const GroupInfo& group) {
-  if (group.node_reduce == NodeReduceMode::kFlat) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("group \"", group.name,
-                                               "\" is reduced within nodes, which takes tensors in host memory only: "
-                                               "copy the tensor there, or make the group with SHOAL_NODE_REDUCE_OFF"));
+absl::Status CheckTakesDevices(const GroupInfo& group, bool devices_meet) {
+  if (group.node_reduce == NodeReduceMode::kFlat || devices_meet) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("group \"", group.name,
+                   "\" is reduced within nodes, and not all of its ranks on this node can reduce among their devices: "
+                   "they need devices and NCCL (libnccl.so.2). Copy the tensor to host memory, or make the group with "
+                   "SHOAL_NODE_REDUCE_OFF"));
 }
 
 absl::Status NoDevicesError() {

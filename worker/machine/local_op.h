@@ -3,8 +3,10 @@
 #ifndef SHOAL_WORKER_MACHINE_LOCAL_OP_H_
 #define SHOAL_WORKER_MACHINE_LOCAL_OP_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/dtype.h"
@@ -17,6 +19,9 @@ namespace shoal {
 // A rank's place among the ranks of its group on its node, in the order of the group's ranks.
 using LocalRank = StrongId<struct LocalRankTag, uint32_t>;
 
+// What ranks of one node need to meet on their devices: ids that local rank 0 has drawn. Opaque here.
+using DeviceMeeting = std::array<std::byte, 256>;
+
 struct LocalGroup {
   GroupHandle group;
   // The same at all its ranks, and no other local group's on this node.
@@ -24,6 +29,8 @@ struct LocalGroup {
   LocalRank rank;
   uint32_t size = 0;  // how many local ranks; at least 1
   GroupId id;         // of the whole group or, with rails, of the own one: for records
+  // This rank can reduce tensors on devices with the others. What local rank 0 says is told to all.
+  std::optional<DeviceMeeting> devices = std::nullopt;
 };
 
 struct LocalOp {

@@ -14,6 +14,8 @@ namespace shoal {
 // All local ranks have met: ops may move.
 struct LocalGroupMet {
   GroupHandle group;
+  // What local rank 0 says of devices; nullopt: not all local ranks can reduce tensors there.
+  std::optional<DeviceMeeting> devices = std::nullopt;
 };
 
 // The sum over this node of `element_count` elements of the own part, from `first_element` of the tensor on, lies in

@@ -17,6 +17,7 @@ NodeGroup::NodeGroup(const OpenGroupCommand& command, uint16_t generation, const
     : handle_(command.group),
       info_(command.info),
       open_deadline_ns_(command.deadline_ns),
+      own_devices_(command.devices),
       tally_(*shared.tally),
       ops_(info_->id),
       open_wait_(now.monotonic_ns, command.deadline_ns),
@@ -31,14 +32,17 @@ void NodeGroup::Open(Now now, WorkerActions* actions) {
                                       .meeting_name = info_->meeting_name,
                                       .rank = LocalRank(info_->local_rank()),
                                       .size = info_->local_size(),
-                                      .id = info_->id}});
+                                      .id = info_->id,
+                                      .devices = own_devices_}});
   if (rail_ != nullptr) rail_->group().Open(now, actions);
 }
 
 absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
   FollowRail(now, actions);
   if (failed()) return failure_;
-  if (command.on_device) return CheckTakesDevices(*info_);
+  if (command.on_device) {
+    if (absl::Status takes = CheckTakesDevices(*info_, devices_.has_value()); !takes.ok()) return takes;
+  }
   if (absl::Status layout = CheckLayout(*info_, command); !layout.ok()) return layout;
   if (rail_ != nullptr) {
     if (absl::Status taken = rail_->Submit(command, now, actions); !taken.ok()) return taken;
@@ -49,6 +53,7 @@ absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActi
     return absl::OkStatus();
   }
   if (!opening()) next_line_ns_ = std::min(next_line_ns_, op.wait().due_ns());
+  if (op.on_device()) return absl::OkStatus();
   actions->push_back(LocalStartAction{{.group = handle_,
                                        .ticket = command.ticket,
                                        .number = op.number(),
@@ -99,8 +104,9 @@ void NodeGroup::Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) 
 
 // ---- what happened on the node ----
 
-void NodeGroup::OnMet(WorkerActions* actions) {
+void NodeGroup::OnMet(const LocalGroupMet& met, WorkerActions* actions) {
   met_ = true;
+  devices_ = met.devices;
   OpenIfReady(actions);
 }
 
@@ -109,7 +115,7 @@ void NodeGroup::OpenIfReady(WorkerActions* actions) {
   state_ = State::kOpen;
   was_open_ = true;
   SetNextLine();
-  actions->push_back(GroupOpened{handle_, absl::OkStatus()});
+  actions->push_back(GroupOpened{handle_, absl::OkStatus(), devices_});
 }
 
 void NodeGroup::OnPartReduced(const LocalPartReduced& reduced) {
@@ -125,6 +131,18 @@ void NodeGroup::OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* act
     return FollowRail(now, actions);
   }
   EndOp(op, ended.status, now, actions);
+  CloseIfDone(now, actions);
+}
+
+void NodeGroup::OnDeviceDone(const DeviceDoneCommand& command, Now now, WorkerActions* actions) {
+  WorkerOp* const op = ops_.FindOpen(command.ticket);
+  if (op == nullptr || failed()) return;
+  if (!command.status.ok()) return Fail(command.status, now, actions);
+  if (rail_ != nullptr) {
+    rail_->NoteNodeEnded(op->number(), absl::OkStatus());
+    return FollowRail(now, actions);
+  }
+  EndOp(op, absl::OkStatus(), now, actions);
   CloseIfDone(now, actions);
 }
 
@@ -272,6 +290,7 @@ std::string NodeGroup::NotDone(const WorkerOp& op, std::span<const LocalRank> mi
   const std::string text = absl::StrCat(OpNotDone(*info_, op, now), ": ");
   if (opening()) return absl::StrCat(text, NotOpen(missing));
   if (rail_ != nullptr && rail_->IsUnderWay(op.number())) return absl::StrCat(text, rail_->WhyNotDone(op.number()));
+  if (op.on_device()) return absl::StrCat(text, "it waits for the devices of the node's ranks");
   if (missing.empty()) return absl::StrCat(text, "no rank is missing, but the node is too slow for its timeout");
   const char* const why = rail_ == nullptr ? ", which made fewer calls, or stopped"
                                            : ", which made fewer calls, stopped, or waits for a server itself";
@@ -285,7 +304,24 @@ void NodeGroup::BreakOff(absl::Status why, Now now, WorkerActions* actions) {
   state_ = State::kFailed;
   failure_ = std::move(why);
   if (rail_ != nullptr) rail_->group().FailAsOthers(failure_, now, actions);
+  EndOpsOnDevices(now, actions);
   CloseIfDone(now, actions);
+}
+
+// What their streams still do needs nothing of this process, and may never end.
+void NodeGroup::EndOpsOnDevices(Now now, WorkerActions* actions) {
+  std::vector<uint64_t> tickets;
+  for (const WorkerOp& op : ops_) {
+    if (op.on_device() && !op.reported()) tickets.push_back(op.command().ticket);
+  }
+  for (const uint64_t ticket : tickets) {
+    WorkerOp* const op = ops_.FindOpen(ticket);
+    if (rail_ != nullptr) {
+      rail_->NoteNodeEnded(op->number(), failure_);
+    } else {
+      EndOp(op, failure_, now, actions);
+    }
+  }
 }
 
 void NodeGroup::EndOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions) {

@@ -7,12 +7,16 @@
 // op ends with the same reason, as soon as its memory is free, and the other ranks hear of it. The orderly end waits
 // for this rank's ops, and for its rail: the ranks of the node go on without it.
 //
+// Tensors on devices do not go through the port: their streams reduce within the node before the rail, and gather after
+// it. An op is over when that is (DeviceDoneCommand) and the rail's is.
+//
 // One thread.
 #ifndef SHOAL_WORKER_MACHINE_NODE_GROUP_H_
 #define SHOAL_WORKER_MACHINE_NODE_GROUP_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -54,7 +58,8 @@ class NodeGroup final : public AnyGroup {
 
   // ---- what happened on the node ----
 
-  void OnMet(WorkerActions* actions);
+  void OnDeviceDone(const DeviceDoneCommand& command, Now now, WorkerActions* actions);
+  void OnMet(const LocalGroupMet& met, WorkerActions* actions);
   void OnPartReduced(const LocalPartReduced& reduced);
   void OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* actions);
   void OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* actions);
@@ -72,6 +77,7 @@ class NodeGroup final : public AnyGroup {
   void OpenIfReady(WorkerActions* actions);
   // What follows from what happened to the rail, which may be nothing.
   void FollowRail(Now now, WorkerActions* actions);
+  void EndOpsOnDevices(Now now, WorkerActions* actions);
   // The failure of the group, whoever brought it about.
   void BreakOff(absl::Status why, Now now, WorkerActions* actions);
   // The op's memory is free. `status`: what the reduction within the node said.
@@ -94,10 +100,12 @@ class NodeGroup final : public AnyGroup {
   const GroupHandle handle_;
   const std::shared_ptr<const GroupInfo> info_;
   const uint64_t open_deadline_ns_;
+  const std::optional<DeviceMeeting> own_devices_;
   WorkerTally& tally_;
   State state_ = State::kOpening;
   absl::Status failure_;  // not OK: the group has failed
   bool met_ = false;
+  std::optional<DeviceMeeting> devices_;  // of local rank 0, once all have met
   bool was_open_ = false;
   bool close_requested_ = false;  // by whatever means
   bool close_commanded_ = false;  // by the caller, who waits for GroupClosed

@@ -31,6 +31,15 @@ absl::Status Rail::Submit(const SubmitCommand& whole, Now now, WorkerActions* ac
   command.layout = *layout;
   command.deadline_ns = kNoDeadline;
   if (absl::Status taken = group_.Submit(command, now, actions); !taken.ok()) return taken;
+  if (whole.on_device) {
+    // Its device has the node's sum when it says that the tensor is ready, and gives the result to the others.
+    parts_.push_back({.ticket = whole.ticket,
+                      .elements = part,
+                      .reduced = part.count,
+                      .on_device = true,
+                      .copies_over = part.count == 0});
+    return absl::OkStatus();
+  }
   parts_.push_back({.ticket = whole.ticket, .elements = part});
   group_.SetReadyElements(OpNumber(first_ + parts_.size() - 1), 0);
   return absl::OkStatus();
@@ -47,6 +56,14 @@ void Rail::PublishLanded(WorkerActions* actions) {
   const uint64_t end = std::min(first_ + parts_.size(), group_.newest_result().value() + 1);
   for (uint64_t number = published_; number < end; ++number) {
     Part& part = PartOf(OpNumber(number));
+    if (part.on_device) {
+      if (!part.copies_over && IsOver(OpNumber(number))) {
+        actions->push_back(DeviceCopiesOverAction{part.ticket});
+        part.copies_over = true;
+      }
+      if (number == published_ && part.copies_over) ++published_;
+      continue;
+    }
     const uint64_t landed = Landed(OpNumber(number));
     if (landed > part.published) {
       actions->push_back(LocalPublishAction{

@@ -1,5 +1,6 @@
 // The way of this rank's part of each tensor through the other nodes, in a group with rails (NodeReduceMode::kRails):
-// pushed to servers as far as the node's sum is there, and given to the node's other ranks as far as the result is.
+// pushed to servers as far as the node's sum is there, and given to the node's other ranks as far as the result is. Of
+// a tensor on a device, the device is told when the result is there.
 //
 // Its ranks are those with the same local rank on every node. Their group, a WorkerGroup, has an op for each op of the
 // whole group, with the same number, also where the part is empty. Owned by NodeGroup. One thread.
@@ -34,7 +35,8 @@ class Rail {
   absl::Status Submit(const SubmitCommand& whole, Now now, WorkerActions* actions);
   // These elements of the tensor, of the own part, hold the node's sum.
   void NoteReduced(OpNumber op, ElementRange elements);
-  // Gives the results that landed to the other ranks of the node, for as long as the group has not failed.
+  // Gives the results that landed to the other ranks of the node, or to this rank's device, for as long as the group
+  // has not failed.
   void PublishLanded(WorkerActions* actions);
   // The reduction within the node is done with the op's memory.
   void NoteNodeEnded(OpNumber op, absl::Status status) { PartOf(op).node_ended = std::move(status); }
@@ -58,6 +60,8 @@ class Rail {
     ElementRange elements;   // of the tensor
     uint64_t reduced = 0;    // so many of them hold the node's sum,
     uint64_t published = 0;  // and the other ranks were told of so many results
+    bool on_device = false;
+    bool copies_over = false;  // the device knows
     std::optional<absl::Status> node_ended;
   };
 

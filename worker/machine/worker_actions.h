@@ -63,6 +63,11 @@ struct DeviceCopyAction {
 };
 
 // The group has failed, and its copies from and to devices do not end: they are to end now.
+// Of an op of a group that is reduced within nodes: its copies are over, and well. Its device goes on.
+struct DeviceCopiesOverAction {
+  uint64_t ticket = 0;
+};
+
 struct DeviceAbandonAction {
   GroupHandle group;
 };
@@ -131,10 +136,10 @@ struct LocalMissingAction {
 
 using WorkerAction =
     std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction, WorkerAcceptAction,
-                 WorkerCopyAction, WorkerWidenAction, DeviceCopyAction, DeviceAbandonAction, WorkerDeclineAction,
-                 WorkerClosePeerAction, LocalOpenAction, LocalStartAction, LocalPublishAction, LocalFailAction,
-                 LocalCloseAction, LocalMissingAction, GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble,
-                 GroupFailure, WaitReported, ShutdownDone>;
+                 WorkerCopyAction, WorkerWidenAction, DeviceCopyAction, DeviceCopiesOverAction, DeviceAbandonAction,
+                 WorkerDeclineAction, WorkerClosePeerAction, LocalOpenAction, LocalStartAction, LocalPublishAction,
+                 LocalFailAction, LocalCloseAction, LocalMissingAction, GroupOpened, OpDone, GroupClosed, LinkMeasured,
+                 ServerTrouble, GroupFailure, WaitReported, ShutdownDone>;
 using WorkerActions = std::vector<WorkerAction>;
 
 }  // namespace shoal

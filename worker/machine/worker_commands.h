@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -16,6 +17,7 @@
 #include "core/ids.h"
 #include "core/shard_map.h"
 #include "worker/machine/group_info.h"
+#include "worker/machine/local_op.h"
 #include "worker/machine/op_layout.h"
 
 namespace shoal {
@@ -25,6 +27,7 @@ struct OpenGroupCommand {
   GroupHandle group;
   std::shared_ptr<const GroupInfo> info;
   uint64_t deadline_ns = 0;
+  std::optional<DeviceMeeting> devices = std::nullopt;  // as LocalGroup has it
 };
 
 // Starts an all-reduce; OpDone follows.
@@ -49,6 +52,14 @@ struct TensorReadyCommand {
   GroupHandle group;
   uint64_t ticket = 0;
   absl::Status status;  // not OK: it never will, and the group fails with that
+};
+
+// The op's last work on its device is done, of a group that is reduced within nodes: what follows gathers the tensor
+// from the node's devices. Of an op that has ended it says nothing.
+struct DeviceDoneCommand {
+  GroupHandle group;
+  uint64_t ticket = 0;
+  absl::Status status;  // not OK: the device has failed, and the group fails with that
 };
 
 // The scheduler gives the group another map, of a newer epoch. May come before the group is opened.
@@ -102,8 +113,8 @@ struct MeasureLinkCommand {
 };
 
 using WorkerCommand = std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, GiveGroupUpCommand,
-                                   NoMoreMapsCommand, SubmitCommand, TensorReadyCommand, AbortGroupCommand,
-                                   CloseGroupCommand, RankLostCommand, ShutdownCommand>;
+                                   NoMoreMapsCommand, SubmitCommand, TensorReadyCommand, DeviceDoneCommand,
+                                   AbortGroupCommand, CloseGroupCommand, RankLostCommand, ShutdownCommand>;
 
 }  // namespace shoal
 

@@ -83,6 +83,11 @@ void WorkerMachine::OnEvent(const TensorReadyCommand& command, Now now, WorkerAc
   DropClosed(command.group);
 }
 
+void WorkerMachine::OnEvent(const DeviceDoneCommand& command, Now now, WorkerActions* actions) {
+  if (NodeGroup* group = NodeGroupOf(command.group); group != nullptr) group->OnDeviceDone(command, now, actions);
+  DropClosed(command.group);
+}
+
 void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions) {
   if (!options_.survive_server_loss) return;
   GroupHandle handle;
@@ -309,7 +314,7 @@ void WorkerMachine::OnOffered(uint32_t connection, const TransportEvent& event, 
 // ---- the node ----
 
 void WorkerMachine::OnEvent(const LocalGroupMet& event, Now /*now*/, WorkerActions* actions) {
-  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnMet(actions);
+  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnMet(event, actions);
 }
 
 void WorkerMachine::OnEvent(const LocalPartReduced& event, Now /*now*/, WorkerActions* /*actions*/) {

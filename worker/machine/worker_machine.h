@@ -45,6 +45,7 @@ class WorkerMachine {
   void OnEvent(const OpenGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const SubmitCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const TensorReadyCommand& command, Now now, WorkerActions* actions);
+  void OnEvent(const DeviceDoneCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const GiveGroupUpCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const NoMoreMapsCommand& command, Now now, WorkerActions* actions);

@@ -3,6 +3,7 @@
 #define SHOAL_WORKER_MACHINE_WORKER_OUTCOMES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,12 +12,14 @@
 #include "core/flow_plan.h"
 #include "core/ids.h"
 #include "worker/machine/group_info.h"
+#include "worker/machine/local_op.h"
 
 namespace shoal {
 
 struct GroupOpened {
   GroupHandle group;
-  absl::Status status;  // not OK: the group is gone again
+  absl::Status status;                                  // not OK: the group is gone again
+  std::optional<DeviceMeeting> devices = std::nullopt;  // as LocalGroupMet has it
 };
 
 struct OpDone {

@@ -42,6 +42,24 @@ constexpr std::array kAllOps = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremu
 
 // ---- meeting ----
 
+TEST_P(LocalReduceSuite, AllHearWhatRank0SaysOfDevicesIfAllCanReduceThere) {
+  DeviceMeeting said{};
+  said.front() = std::byte{7};
+  said.back() = std::byte{9};
+  for (const bool can_last : {true, false}) {
+    RanksUnderTest ranks = MakeRanks(3);
+    const std::string name = RanksUnderTest::MeetingName(0);
+    ranks.Open(kGroup, name, 0, said);
+    ranks.Open(kGroup, name, 1, DeviceMeeting{});
+    ranks.Open(kGroup, name, 2, can_last ? std::optional(DeviceMeeting{}) : std::nullopt);
+    ASSERT_TRUE(
+        ranks.PollUntil([&] { return ranks[0].HasMet(kGroup) && ranks[1].HasMet(kGroup) && ranks[2].HasMet(kGroup); }));
+    for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+      EXPECT_EQ(ranks[rank].devices(kGroup), can_last ? std::optional(said) : std::nullopt);
+    }
+  }
+}
+
 TEST_P(LocalReduceSuite, RanksMeetInWhicheverOrderTheyComeAndWhoeverIsSlow) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     RanksUnderTest ranks = MakeRanks(2 + static_cast<uint32_t>(seed % 7), seed);

@@ -118,6 +118,8 @@ class RankUnderTest {
   }
 
   bool HasMet(GroupHandle group) { return groups_[group].met; }
+  // What it heard of devices when it met.
+  const std::optional<DeviceMeeting>& devices(GroupHandle group) { return groups_[group].devices; }
   const std::optional<LocalGroupFailed>& failure(GroupHandle group) { return groups_[group].failed; }
   // nullptr: the op is open.
   const absl::Status* EndOf(GroupHandle group, uint64_t ticket) {
@@ -136,6 +138,7 @@ class RankUnderTest {
  private:
   struct Group {
     bool met = false;
+    std::optional<DeviceMeeting> devices;
     std::optional<LocalGroupFailed> failed;
     std::deque<uint64_t> open;
     std::map<uint64_t, absl::Status> ended;
@@ -145,6 +148,7 @@ class RankUnderTest {
     EXPECT_FALSE(groups_[event.group].met);
     EXPECT_FALSE(groups_[event.group].failed.has_value());
     groups_[event.group].met = true;
+    groups_[event.group].devices = event.devices;
   }
   void On(const LocalPartReduced& event) {
     EXPECT_FALSE(groups_[event.group].failed.has_value());
@@ -190,8 +194,10 @@ class RanksUnderTest {
     return "conformance-" + std::to_string(getpid()) + "-" + std::to_string(meetings) + "-" + std::to_string(number);
   }
 
-  void Open(GroupHandle group, const std::string& meeting_name, uint32_t rank) {
-    ranks_[rank]->port().Open({.group = group, .meeting_name = meeting_name, .rank = LocalRank(rank), .size = size()});
+  void Open(GroupHandle group, const std::string& meeting_name, uint32_t rank,
+            const std::optional<DeviceMeeting>& devices = std::nullopt) {
+    ranks_[rank]->port().Open(
+        {.group = group, .meeting_name = meeting_name, .rank = LocalRank(rank), .size = size(), .devices = devices});
   }
   void OpenAll(GroupHandle group) {
     const std::string name = MeetingName(group.value());

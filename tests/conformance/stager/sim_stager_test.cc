@@ -18,6 +18,7 @@ class SteppingStager final : public Stager {
     ++under_way_;
     stager_.Start(std::move(copy));
   }
+  void EndCopies(uint64_t ticket) override { stager_.EndCopies(ticket); }
   void EndOp(uint64_t ticket, bool well) override { stager_.EndOp(ticket, well); }
   void Abandon(GroupHandle group) override { stager_.Abandon(group); }
   std::span<const DeviceCopyEnded> Poll() override {

@@ -122,7 +122,10 @@ typedef enum shoal_without_servers {
 typedef enum shoal_node_reduce {
   SHOAL_NODE_REDUCE_AUTO = 0, /* of a group: the worker's setting; of a worker: the scheduler decides */
   SHOAL_NODE_REDUCE_OFF = 1,  /* never: every rank uses the servers */
-  SHOAL_NODE_REDUCE_HOST = 2  /* wherever it is possible, through the memory of the node */
+  SHOAL_NODE_REDUCE_HOST = 2, /* wherever it is possible, through the memory of the node */
+  /* Likewise, and tensors on devices through NCCL. Where a rank of the node has no NCCL or no devices, the group can't
+   * be made. AUTO takes NCCL where all ranks of a node have it, and HOST does not. */
+  SHOAL_NODE_REDUCE_NCCL = 3
 } shoal_node_reduce;
 
 /* Where tensors may be, apart from host memory. */
@@ -232,7 +235,8 @@ SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_
 
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
-/* Not 0: the group reduces tensors on devices. A group that is reduced within nodes does not. */
+/* Not 0: the group reduces tensors on devices. A group that is reduced within nodes does where this rank's node has
+ * NCCL (libnccl.so.2, or the library that SHOAL_NCCL_LIBRARY names) and devices on all its ranks. */
 SHOAL_API int shoal_group_takes_devices(const shoal_group* group);
 
 typedef struct shoal_plan {
@@ -297,11 +301,13 @@ typedef struct shoal_all_reduce_options {
  * fail_on_server_loss: a server was lost). After an error the content of `data` is undefined; on a device all of its
  * bits are ones, which are NaN as floating-point numbers, unless the device has failed.
  *
- * On a device the call has these errors as well. UNIMPLEMENTED: the group is reduced within nodes. FAILED_PRECONDITION:
- * the worker was connected without devices, or the stream is being captured into a graph. RESOURCE_EXHAUSTED:
- * device_memory_bytes are used up, or too many ops on devices are in flight. INTERNAL: the device has failed, and with
- * it the group on all ranks. The op ends with INTERNAL if the device fails before the contribution is ready. If it
- * fails later, it reports nothing more, and the op ends with DEADLINE_EXCEEDED; the message says that it is the device.
+ * On a device the call has these errors as well. UNIMPLEMENTED: the group is reduced within nodes, and its ranks on
+ * this node can't reduce among their devices, or NCCL can't reduce the type (int16). FAILED_PRECONDITION: the worker
+ * was connected without devices, or the stream is being captured into a graph. RESOURCE_EXHAUSTED: device_memory_bytes
+ * are used up, or too many ops on devices are in flight. INTERNAL: the device has failed, and with it the group on all
+ * ranks. In a group that is reduced within nodes a rank has one device, and its first call waits for the first calls of
+ * the node's other ranks. The op ends with INTERNAL if the device fails before the contribution is ready. If it fails
+ * later, it reports nothing more, and the op ends with DEADLINE_EXCEEDED; the message says that it is the device.
  */
 SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count,
                                       const shoal_all_reduce_options* options, shoal_op** op, shoal_error* error);

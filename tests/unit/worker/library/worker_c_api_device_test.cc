@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/simulated_cuda/program_on_device.h"
+#include "tests/unit/worker/library/test_device.h"
 #include "tests/unit/worker/library/worker_cluster.h"
 
 namespace shoal {
@@ -21,7 +22,6 @@ using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kRanks = 2;
-constexpr uint64_t kTimeoutMs = 60'000;
 
 // What the driver is asked must not wait for the network or for a kernel.
 constexpr auto kPrompt = std::chrono::milliseconds(200);
@@ -31,43 +31,6 @@ class DeviceTest : public testing::Test {
   static void SetUpTestSuite() { setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1); }
 
   Cluster cluster_{2, SHOAL_NODE_REDUCE_OFF, SHOAL_DEVICES_CUDA};
-};
-
-// A rank's tensors and streams, on the device that its number gives.
-class Device {
- public:
-  explicit Device(TestRank* rank) : rank_(*rank), program_(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank->rank()) {}
-
-  ProgramOnDevice& program() { return program_; }
-  void* stream() { return stream_; }
-
-  shoal_code Start(std::byte* tensor, uint64_t count, shoal_op** op, shoal_error* error, void* stream,
-                   uint64_t timeout_ms = kTimeoutMs, shoal_group* group = nullptr) {
-    shoal_all_reduce_options options = {};
-    options.struct_size = sizeof(options);
-    options.dtype = SHOAL_FLOAT32;
-    options.op = SHOAL_SUM;
-    options.timeout_ms = timeout_ms;
-    options.on_device = 1;
-    options.device = program_.device();
-    options.stream = stream;
-    return shoal_all_reduce(group == nullptr ? rank_.group() : group, tensor, count, &options, op, error);
-  }
-  shoal_op* Start(std::byte* tensor, uint64_t count, uint64_t timeout_ms = kTimeoutMs, shoal_group* group = nullptr) {
-    shoal_op* op = nullptr;
-    shoal_error error = {};
-    EXPECT_EQ(Start(tensor, count, &op, &error, stream_, timeout_ms, group), SHOAL_OK) << error.message;
-    return op;
-  }
-  void WaitOnStream(shoal_op* op) {
-    shoal_error error = {};
-    EXPECT_EQ(shoal_op_wait_on_stream(op, stream_, &error), SHOAL_OK) << error.message;
-  }
-
- private:
-  TestRank& rank_;
-  ProgramOnDevice program_;
-  void* const stream_ = program_.MakeStream();
 };
 
 // Flat. nullptr, and the test has failed: it could not be made.
@@ -81,20 +44,6 @@ shoal_group* MakeGroup(TestRank* rank, const char* name, shoal_wire wire) {
   shoal_error error = {};
   EXPECT_EQ(shoal_group_create(rank->worker(), &options, &group, &error), SHOAL_OK) << error.message;
   return group;
-}
-
-// What Fill and an all-reduce over ranks that filled with rank + 1 give.
-std::vector<float> Summed(uint64_t count, uint32_t ranks, float factor = 1) {
-  std::vector<float> sum(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    for (uint32_t rank = 0; rank < ranks; ++rank) sum[i] += static_cast<float>(rank + 1) + static_cast<float>(i % 251);
-    sum[i] *= factor;
-  }
-  return sum;
-}
-
-void FillOwn(Device* device, uint32_t rank, std::byte* tensor, uint64_t count) {
-  device->program().Fill(device->stream(), tensor, count, static_cast<float>(rank + 1));
 }
 
 TEST_F(DeviceTest, TheNextKernelSeesTheSumAndTheHostWaitsForNothing) {
@@ -158,7 +107,7 @@ TEST_F(DeviceTest, TensorsInHostMemoryAndOnTheDeviceTakeTurns) {
       FillOwn(&device, rank.rank(), tensor, 5000);
       shoal_op* const first = device.Start(tensor, 5000);
       std::vector<float> data(700, 1);
-      EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
+      EXPECT_EQ(rank.AllReduce(&data, kDeviceTimeoutMs).code, SHOAL_OK);
       EXPECT_EQ(data, std::vector<float>(700, 2));
       device.WaitOnStream(first);
       EXPECT_EQ(device.program().Read(device.stream(), tensor, 5000), Summed(5000, kRanks));
@@ -181,7 +130,7 @@ TEST_F(DeviceTest, GroupsThatAreCalledInAnotherOrderDoNotDeadlock) {
         tensors.push_back(device.program().Allocate(4 * kCount));
         FillOwn(&device, rank.rank(), tensors.back(), kCount);
         shoal_group* const group = (i % 2 == 0) == (rank.rank() == 0) ? rank.group() : second;
-        ops.push_back(device.Start(tensors.back(), kCount, kTimeoutMs, group));
+        ops.push_back(device.Start(tensors.back(), kCount, kDeviceTimeoutMs, group));
       }
       for (int i = 0; i < 6; ++i) {
         device.WaitOnStream(ops[i]);
@@ -205,7 +154,7 @@ TEST_F(DeviceTest, A16BitWireIsRoundedOnTheDevice) {
       data[i] = 0.001f * static_cast<float>(i) * static_cast<float>(rank.rank() + 1);
     std::byte* const tensor = device.program().Allocate(4 * kCount);
     device.program().Write(device.stream(), tensor, data.data(), 4 * kCount);
-    shoal_op* const on_device = device.Start(tensor, kCount, kTimeoutMs, group);
+    shoal_op* const on_device = device.Start(tensor, kCount, kDeviceTimeoutMs, group);
     device.WaitOnStream(on_device);
     const std::vector<float> summed = device.program().Read(device.stream(), tensor, kCount);
     EXPECT_EQ(TestRank::Finish(on_device).code, SHOAL_OK);
@@ -256,7 +205,7 @@ TEST_F(DeviceTest, AKernelThatNeverEndsFailsTheOpAtItsDeadlineAndTheWorkerCloses
       device.program().WaitFor(device.stream(), end_it);
     }
     FillOwn(&device, rank.rank(), tensor, 1000);
-    shoal_op* const op = device.Start(tensor, 1000, /*timeout_ms=*/rank.rank() == 0 ? 2000 : kTimeoutMs);
+    shoal_op* const op = device.Start(tensor, 1000, /*timeout_ms=*/rank.rank() == 0 ? 2000 : kDeviceTimeoutMs);
     device.WaitOnStream(op);
     const Outcome outcome = TestRank::Finish(op);
     if (rank.rank() == 0) {
@@ -316,8 +265,8 @@ TEST_F(DeviceTest, WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent) {
     EXPECT_THAT(error.message, HasSubstr("there is no CUDA device 99: this process sees"));
     // The group is none the worse for it.
     std::vector<float> data(10, 1);
-    EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
-    shoal_op* const in_memory = rank.Start(&data, kTimeoutMs);
+    EXPECT_EQ(rank.AllReduce(&data, kDeviceTimeoutMs).code, SHOAL_OK);
+    shoal_op* const in_memory = rank.Start(&data, kDeviceTimeoutMs);
     EXPECT_EQ(shoal_op_wait_on_stream(in_memory, nullptr, &error), SHOAL_INVALID_ARGUMENT);
     EXPECT_EQ(TestRank::Finish(in_memory).code, SHOAL_OK);
   });

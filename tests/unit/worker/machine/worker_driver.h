@@ -99,6 +99,9 @@ class WorkerDriver {
   void TensorReady(uint64_t ticket, absl::Status status = absl::OkStatus(), uint16_t handle = 0) {
     Command(TensorReadyCommand{.group = GroupHandle(handle), .ticket = ticket, .status = std::move(status)});
   }
+  void DeviceDone(uint64_t ticket, absl::Status status = absl::OkStatus(), uint16_t handle = 0) {
+    Command(DeviceDoneCommand{.group = GroupHandle(handle), .ticket = ticket, .status = std::move(status)});
+  }
   void EndCopy(const DeviceCopy& copy, absl::Status status = absl::OkStatus()) {
     machine_.OnEvent(DeviceCopyEnded{copy.token, std::move(status)}, now, &actions_);
     Settle();
@@ -217,6 +220,7 @@ class WorkerDriver {
     narrows.clear();
     widens.clear();
     device_copies.clear();
+    copies_over.clear();
     declines.clear();
     closes.clear();
     local_opens.clear();
@@ -254,6 +258,7 @@ class WorkerDriver {
   std::vector<WorkerNarrowAction> narrows;
   std::vector<WorkerWidenAction> widens;
   std::vector<DeviceCopy> device_copies;
+  std::vector<uint64_t> copies_over;  // tickets
   int device_abandons = 0;
   std::vector<OfferId> declines;
   std::vector<PeerId> closes;
@@ -309,6 +314,7 @@ class WorkerDriver {
     }
     if (const auto* copy = std::get_if<WorkerCopyAction>(&action)) copies.push_back(*copy);
     if (const auto* copy = std::get_if<DeviceCopyAction>(&action)) device_copies.push_back(copy->copy);
+    if (const auto* over = std::get_if<DeviceCopiesOverAction>(&action)) copies_over.push_back(over->ticket);
     if (std::holds_alternative<DeviceAbandonAction>(action)) ++device_abandons;
     if (const auto* decline = std::get_if<WorkerDeclineAction>(&action)) declines.push_back(decline->offer);
     if (const auto* close = std::get_if<WorkerClosePeerAction>(&action)) closes.push_back(close->peer);

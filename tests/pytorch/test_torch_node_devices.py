@@ -1,0 +1,129 @@
+"""CUDA tensors of nodes with several ranks: NCCL reduces to each rank's part, the part goes through the servers, NCCL
+gathers; on torch's CUDA devices over the simulated driver, with tests/simulated_nccl. Two nodes are two user namespaces
+of this one, which is what makes nodes differ for Shoal (process/node_identity.h)."""
+
+import ctypes
+import datetime
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+import simulated_device
+import torch
+import torch.distributed as dist
+from rank_processes import run_ranks
+
+import shoal
+
+NODES = 2
+RANKS_OF_A_NODE = 2
+RANKS = NODES * RANKS_OF_A_NODE
+ELEMENTS = 300_001
+CLONE_NEWUSER = 0x10000000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    simulated_device.build()
+
+
+@pytest.fixture(scope="module")
+def namespaces() -> Iterator[list[str]]:
+    """Of the nodes, as paths."""
+    holders = []
+    try:
+        for _ in range(NODES):
+            command = ["unshare", "--user", "sh", "-c", "echo; exec sleep infinity"]
+            holders.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+            holders[-1].stdout.read(1)  # it is in its namespace
+        yield [f"/proc/{holder.pid}/ns/user" for holder in holders]
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.wait()
+
+
+def join_node(namespaces: list[str]) -> None:
+    descriptor = os.open(namespaces[int(os.environ["TEST_RANK"]) // RANKS_OF_A_NODE], os.O_RDONLY)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(descriptor, CLONE_NEWUSER) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+    os.close(descriptor)
+
+
+def say(word: str) -> None:
+    dist.distributed_c10d._get_default_store().set(word, "said")
+
+
+def hear(word: str) -> None:
+    dist.distributed_c10d._get_default_store().wait([word], datetime.timedelta(seconds=60))
+
+
+def reduce_on_nodes(make_group: Callable, namespaces: list[str]) -> None:
+    join_node(namespaces)
+    cuda = simulated_device.load()
+    make_group()
+    rank = dist.get_rank()
+    total = sum(range(1, RANKS + 1))
+    for count in (1, 100, ELEMENTS):
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            tensor = cuda.on_device(torch.zeros(count, dtype=dtype))
+            gate = cuda.hold_stream()
+            cuda.fill(tensor, rank + 1)  # runs long after the call below
+            pushed = shoal.statistics()["bytes_pushed"]
+            dist.all_reduce(tensor)
+            cuda.scale(tensor, 2)
+            gate.open()
+            assert (cuda.on_host(tensor) == 2 * total).all(), (count, dtype)
+            if count == ELEMENTS:  # a rank's part, not all of it
+                bytes_of_part = tensor.nbytes / RANKS_OF_A_NODE
+                assert abs(shoal.statistics()["bytes_pushed"] - pushed - bytes_of_part) < 64 * tensor.element_size()
+    expected_of = {"AVG": total / RANKS, "MAX": RANKS, "MIN": 1, "PRODUCT": 24}
+    for operation, expected in expected_of.items():
+        tensor = cuda.on_device(torch.full((1000,), float(rank + 1)))
+        dist.all_reduce(tensor, op=getattr(dist.ReduceOp, operation))
+        assert (cuda.on_host(tensor) == expected).all(), operation
+    works = []
+    for number in range(20):  # from both memories in turns, and several under way
+        tensor = torch.full((5000,), float(number))
+        tensor = cuda.on_device(tensor) if number % 3 else tensor
+        works.append((number, tensor, dist.all_reduce(tensor, async_op=True)))
+    for number, tensor, work in works:
+        work.wait()
+        result = cuda.on_host(tensor) if number % 3 else tensor
+        assert (result == number * RANKS).all(), number
+
+
+def test_ranks_of_a_node_reduce_on_their_devices_and_each_pushes_its_part(cluster, namespaces):
+    environment = cluster.environment() | simulated_device.ON_NODES
+    run_ranks(RANKS, reduce_on_nodes, namespaces, environment=environment, init=False)
+
+
+def lose_a_rank(make_group: Callable, namespaces: list[str]) -> str:
+    join_node(namespaces)
+    cuda = simulated_device.load()
+    make_group()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)
+    assert (cuda.on_host(tensor) == RANKS).all()
+    if dist.get_rank() == RANKS - 1:
+        for rank in range(RANKS - 1):
+            hear(f"called by {rank}")
+        os._exit(0)
+    work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    say(f"called by {dist.get_rank()}")
+    values = cuda.on_host(tensor)
+    assert values.isnan().all(), f"{values.isnan().sum()} of {ELEMENTS}"
+    with pytest.raises(dist.DistBackendError) as error:
+        work.wait(datetime.timedelta(seconds=30))
+    return str(error.value)
+
+
+def test_a_rank_that_dies_is_named_on_both_nodes_and_streams_go_on(cluster, namespaces):
+    environment = cluster.environment() | simulated_device.ON_NODES
+    results = run_ranks(RANKS, lose_a_rank, namespaces, environment=environment, init=False, expect_failures=True)
+    for message in results[: RANKS - 1]:
+        assert isinstance(message, str), message
+        assert f"rank {RANKS - 1}" in message

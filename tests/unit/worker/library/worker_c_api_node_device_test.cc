@@ -1,0 +1,200 @@
+// Tensors on devices in groups whose ranks reduce within their node, through the C ABI: NCCL's part is that of
+// tests/simulated_nccl, or real (docs/gpu_checks.md). Ranks on several nodes: tests/pytorch/test_torch_node_devices.py.
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/worker/library/test_device.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kRanks = 2;
+constexpr auto kPrompt = std::chrono::milliseconds(500);
+
+class NodeDeviceTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1);
+    if (std::getenv("SHOAL_TEST_CUDA_LIBRARY") == nullptr) setenv("SHOAL_NCCL_LIBRARY", SHOAL_SIMULATED_NCCL, 1);
+  }
+
+  // Its ranks, all on this node, need no server.
+  Cluster cluster_{0, SHOAL_NODE_REDUCE_NCCL, SHOAL_DEVICES_CUDA};
+};
+
+TEST_F(NodeDeviceTest, TheNextKernelSeesTheSumAndTheHostWaitsForNothing) {
+  RunRanks(cluster_, "next-kernel", kRanks, [](TestRank& rank) {
+    EXPECT_NE(shoal_group_takes_devices(rank.group()), 0);
+    Device device(&rank);
+    std::atomic<uint32_t>* const go = device.program().MakeWord();
+    for (const uint64_t count : {uint64_t{1}, uint64_t{1000}, uint64_t{300'001}}) {
+      std::byte* const tensor = device.program().Allocate(4 * count);
+      *go = 0;
+      device.program().WaitFor(device.stream(), go);
+      FillOwn(&device, rank.rank(), tensor, count);
+      const auto called = Clock::now();
+      shoal_op* const op = device.Start(tensor, count);  // the first one meets the other rank
+      device.WaitOnStream(op);
+      device.program().Scale(device.stream(), tensor, count, 2);
+      if (count > 1) {
+        EXPECT_LT(Clock::now() - called, kPrompt) << "the host has waited";
+      }
+      EXPECT_EQ(shoal_op_done(op), 0);
+      *go = 1;
+      EXPECT_EQ(device.program().Read(device.stream(), tensor, count), Summed(count, kRanks, 2));
+      EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
+      device.program().Free(tensor);
+    }
+  });
+}
+
+TEST_F(NodeDeviceTest, ManyOpsOnDevicesAndInHostMemoryFollowEachOther) {
+  RunRanks(cluster_, "many-ops", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    constexpr int kOps = 40;
+    std::vector<std::byte*> tensors;
+    std::vector<shoal_op*> ops;
+    for (int i = 0; i < kOps; ++i) {
+      const uint64_t count = 1 + 4000 * static_cast<uint64_t>(i % 7);
+      tensors.push_back(device.program().Allocate(4 * count));
+      FillOwn(&device, rank.rank(), tensors.back(), count);
+      ops.push_back(device.Start(tensors.back(), count));
+      if (i % 10 != 0) continue;
+      std::vector<float> data(700, 1);
+      EXPECT_EQ(rank.AllReduce(&data, kDeviceTimeoutMs).code, SHOAL_OK);
+      EXPECT_EQ(data, std::vector<float>(700, 2));
+    }
+    for (int i = 0; i < kOps; ++i) {
+      const uint64_t count = 1 + 4000 * static_cast<uint64_t>(i % 7);
+      device.WaitOnStream(ops[i]);
+      EXPECT_EQ(device.program().Read(device.stream(), tensors[i], count), Summed(count, kRanks)) << i;
+      const Outcome outcome = TestRank::Finish(ops[i]);
+      EXPECT_EQ(outcome.code, SHOAL_OK) << outcome.message;
+    }
+  });
+}
+
+// A rank gives up before its call: the other one's kernels wait for it on the device.
+TEST_F(NodeDeviceTest, WhereARankGivesUpTheStreamsGoOnAndTheTensorIsNan) {
+  std::atomic<bool> has_called = false;
+  RunRanks(cluster_, "gives-up", kRanks, [&has_called](TestRank& rank) {
+    Device device(&rank);
+    constexpr uint64_t kCount = 100'000;
+    std::byte* const tensor = device.program().Allocate(4 * kCount);
+    FillOwn(&device, rank.rank(), tensor, kCount);
+    shoal_op* const first = device.Start(tensor, kCount);
+    device.WaitOnStream(first);
+    EXPECT_EQ(device.program().Read(device.stream(), tensor, kCount), Summed(kCount, kRanks));
+    EXPECT_EQ(TestRank::Finish(first).code, SHOAL_OK);
+    if (rank.rank() == 1) {
+      has_called.wait(false);
+      shoal_group_abort(rank.group(), "it gives up");
+      return;
+    }
+    shoal_op* const op = device.Start(tensor, kCount);
+    has_called = true;
+    has_called.notify_all();
+    device.WaitOnStream(op);
+    for (const float number : device.program().Read(device.stream(), tensor, kCount)) ASSERT_TRUE(std::isnan(number));
+    const Outcome outcome = TestRank::Finish(op);
+    EXPECT_EQ(outcome.code, SHOAL_ABORTED);
+    EXPECT_THAT(outcome.message, HasSubstr("rank 1"));
+    EXPECT_THAT(outcome.message, HasSubstr("it gives up"));
+  });
+}
+
+TEST_F(NodeDeviceTest, ARankThatNeverComesToTheFirstOpFailsItAtItsDeadline) {
+  RunRanks(cluster_, "never-comes", kRanks, [](TestRank& rank) {
+    if (rank.rank() == 1) {
+      std::vector<float> data(1, 1);
+      rank.AllReduce(&data, kDeviceTimeoutMs);  // fails with the group
+      return;
+    }
+    Device device(&rank);
+    std::byte* const tensor = device.program().Allocate(4000);
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    ASSERT_EQ(device.Start(tensor, 1000, &op, &error, device.stream(), /*timeout_ms=*/500), SHOAL_OK) << error.message;
+    EXPECT_NE(TestRank::Finish(op).code, SHOAL_OK);
+    EXPECT_EQ(device.Start(tensor, 1000, &op, &error, device.stream()), SHOAL_ABORTED);
+  });
+}
+
+TEST_F(NodeDeviceTest, ATypeThatNcclLacksIsRefusedAndTheGroupGoesOn) {
+  RunRanks(cluster_, "int16", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    std::byte* const tensor = device.program().Allocate(4000);
+    shoal_all_reduce_options options = {};
+    options.struct_size = sizeof(options);
+    options.dtype = SHOAL_INT16;
+    options.op = SHOAL_SUM;
+    options.on_device = 1;
+    options.device = device.program().device();
+    options.stream = device.stream();
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    EXPECT_EQ(shoal_all_reduce(rank.group(), tensor, 1000, &options, &op, &error), SHOAL_UNIMPLEMENTED);
+    EXPECT_THAT(error.message, HasSubstr("int16"));
+    FillOwn(&device, rank.rank(), tensor, 1000);
+    shoal_op* const next = device.Start(tensor, 1000);
+    device.WaitOnStream(next);
+    EXPECT_EQ(device.program().Read(device.stream(), tensor, 1000), Summed(1000, kRanks));
+    EXPECT_EQ(TestRank::Finish(next).code, SHOAL_OK);
+  });
+}
+
+TEST_F(NodeDeviceTest, AnotherDeviceOfTheSameRankIsRefused) {
+  RunRanks(cluster_, "two-devices", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    std::byte* const tensor = device.program().Allocate(4000);
+    FillOwn(&device, rank.rank(), tensor, 1000);
+    EXPECT_EQ(TestRank::Finish(device.Start(tensor, 1000)).code, SHOAL_OK);
+    ProgramOnDevice other(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), device.program().device() + 1);
+    if (other.device() == device.program().device()) return;  // there is but one
+    std::byte* const elsewhere = other.Allocate(4000);
+    shoal_all_reduce_options options = {};
+    options.struct_size = sizeof(options);
+    options.dtype = SHOAL_FLOAT32;
+    options.op = SHOAL_SUM;
+    options.on_device = 1;
+    options.device = other.device();
+    options.stream = other.MakeStream();
+    options.timeout_ms = kDeviceTimeoutMs;
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    ASSERT_EQ(shoal_all_reduce(rank.group(), elsewhere, 1000, &options, &op, &error), SHOAL_OK) << error.message;
+    const Outcome outcome = TestRank::Finish(op);
+    EXPECT_NE(outcome.code, SHOAL_OK);
+    EXPECT_THAT(outcome.message, HasSubstr("one device for each rank"));
+  });
+}
+
+// What is asked for is said, and not another way taken.
+TEST(NodeDeviceWithoutNccl, AskedForByNameItIsAnErrorThatSaysWhatIsMissing) {
+  setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1);
+  setenv("SHOAL_NCCL_LIBRARY", "/no/such/libnccl.so.2", 1);
+  const Cluster cluster(0, SHOAL_NODE_REDUCE_AUTO, SHOAL_DEVICES_CUDA);
+  RunRanks(cluster, "no-nccl", kRanks, [](TestRank& rank) {
+    EXPECT_EQ(shoal_group_takes_devices(rank.group()), 0);
+    shoal_group_options options = {};
+    options.struct_size = sizeof(options);
+    options.name = "by-nccl";
+    options.node_reduce = SHOAL_NODE_REDUCE_NCCL;
+    shoal_group* group = nullptr;
+    shoal_error error = {};
+    EXPECT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_FAILED_PRECONDITION);
+    EXPECT_THAT(error.message, HasSubstr("/no/such/libnccl.so.2"));
+  });
+}
+
+}  // namespace
+}  // namespace shoal
