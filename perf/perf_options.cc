@@ -106,11 +106,9 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
       "fit the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's node.",
       &options->colocate_text);
   table->String(
-      "node-reduce", "SHOAL_NODE_REDUCE", "auto|off|host|nccl",
+      "node-reduce", "SHOAL_NODE_REDUCE", "auto|off|host",
       "Whether ranks on one node reduce among themselves. auto: as the scheduler finds best. host: wherever they can, "
-      "through the node's memory. nccl: likewise; tensors on devices, which this program has none of, by NCCL. off: "
-      "never. "
-      "The same on all ranks.",
+      "through the node's memory. off: never. The same on all ranks.",
       &options->node_reduce_text);
   table->Flag("fail-on-server-loss", "",
               "Keep no results for other ranks, and fail when a server is lost. This shows what surviving costs.",
@@ -194,9 +192,10 @@ absl::Status ParseColocation(PerfOptions* options) {
 
 absl::Status ParseNodeReduce(PerfOptions* options) {
   const std::optional<NodeReduceChoice> choice = NodeReduceChoiceFromName(options->node_reduce_text);
-  if (!choice) {
+  // Its tensors are in host memory, with which NCCL has nothing to do.
+  if (!choice || *choice == NodeReduceChoice::kNccl) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--node-reduce \"", options->node_reduce_text, "\" is unknown; use auto, off, host or nccl"));
+        absl::StrCat("--node-reduce \"", options->node_reduce_text, "\" is unknown; use auto, off or host"));
   }
   options->node_reduce = *choice;
   return absl::OkStatus();

@@ -75,7 +75,7 @@ TEST(PerfOptions, WhetherRanksReduceOnTheirNodeIsNamed) {
   EXPECT_EQ(Parse({"--spawn", "2", "--node-reduce", "host"})->node_reduce, NodeReduceChoice::kHost);
   EXPECT_EQ(Parse({"--spawn", "2"}, {{"SHOAL_NODE_REDUCE", "off"}})->node_reduce, NodeReduceChoice::kOff);
   EXPECT_THAT(ErrorOf({"--spawn", "2", "--node-reduce", "nccl"}),
-              HasSubstr("--node-reduce \"ring\" is unknown; use auto, off, host or nccl"));
+              HasSubstr("--node-reduce \"nccl\" is unknown; use auto, off or host"));
 }
 
 TEST(PerfOptions, WhetherRanksRunServersIsNamed) {

@@ -180,9 +180,9 @@ TEST_F(MachineNodeReduceTest, RanksThatAskForDifferentThingsAreNamed) {
 
 TEST_F(MachineNodeReduceTest, WhatNoProcessSaysIsRefused) {
   JoinGroup unknown = GroupAs(0);
-  unknown.node_reduce->choice = 3;
+  unknown.node_reduce->choice = 4;
   EXPECT_THAT(std::string(harness_.Try(unknown).message()),
-              HasSubstr("asks for node_reduce 3; give 0 (auto), 1 (off) or 2 (host)"));
+              HasSubstr("asks for node_reduce 4; give 0 (auto), 1 (off), 2 (host) or 3 (nccl)"));
   for (const std::string& identity : {std::string(kMaxNameBytes + 1, 'x'), std::string("two\nlines")}) {
     EXPECT_THAT(std::string(harness_.Try(GroupAs(0, identity)).message()), HasSubstr("gave the node identity"));
     JoinJob join = JoinAs(0);

@@ -73,7 +73,7 @@ TEST(WorkerArgumentsTest, ConnectNamesTheWrongOption) {
     EXPECT_THAT(ConnectError(&options), HasSubstr("options->colocation is " + std::to_string(unknown)));
   }
   options = GoodWorkerOptions();
-  for (const int unknown : {3, -1}) {
+  for (const int unknown : {4, -1}) {
     std::memcpy(&options.node_reduce, &unknown, sizeof(unknown));
     EXPECT_THAT(ConnectError(&options), HasSubstr("options->node_reduce is " + std::to_string(unknown)));
   }
@@ -103,10 +103,10 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("options->wire is 5"));
   group_options.wire = SHOAL_WIRE_NONE;
-  const int unknown_choice = 3;
+  const int unknown_choice = 4;
   std::memcpy(&group_options.node_reduce, &unknown_choice, sizeof(unknown_choice));
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, HasSubstr("options->node_reduce is 3; see shoal_node_reduce"));
+  EXPECT_THAT(error.message, HasSubstr("options->node_reduce is 4; see shoal_node_reduce"));
   shoal_plan plan = {};
   EXPECT_EQ(shoal_group_plan(nullptr, 1, SHOAL_FLOAT32, &plan, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("group is NULL"));
