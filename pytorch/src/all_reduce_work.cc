@@ -153,10 +153,10 @@ shoal_error AllReduceWork::EnqueuePart(Part& part, const Operation& operation) {
   shoal_error error = {};
   if (!group_->StartOnDevice(operation, &part.started, &error)) return error;
   error = part.started->WaitOnStream(return_stream_->native_handle());
-  if (error.code != SHOAL_OK) return error;
   try {
-    part.staged.CopyBack();
+    part.staged.CopyBack();  // also of what was put there in part: the memory stays until that is over
   } catch (const std::exception& exception) {
+    if (error.code != SHOAL_OK) return error;
     error = MakeError(SHOAL_INTERNAL, "copying the result into the tensor failed: " + TextOf(exception));
   }
   return error;

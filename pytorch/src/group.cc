@@ -1,4 +1,5 @@
 // Group and StartedOperation of session.h: keep the order of the calls.
+#include <algorithm>
 #include <utility>
 
 #include "pytorch/src/session.h"
@@ -11,6 +12,9 @@ constexpr std::chrono::milliseconds kRetryWhenFull{5};
 
 // How long devices may take to give back what an operation had that has ended.
 constexpr std::chrono::seconds kDevicesGiveBack{1};
+
+// How long a group that is destroyed waits for its operations on devices.
+constexpr std::chrono::seconds kDevicesEnd{3};
 
 }  // namespace
 
@@ -36,7 +40,7 @@ shoal_all_reduce_options OptionsOf(const Operation& operation) {
 
 Group::Group(std::shared_ptr<Session> session, shoal_group* group)
     : session_(std::move(session)),
-      takes_devices_(session_->library().shoal_group_takes_devices(group) != 0),
+      takes_devices_(session_->library().shoal_group_takes_devices(group)),
       group_(group) {}
 
 Group::~Group() {
@@ -73,7 +77,7 @@ void Group::Submit(Operation operation) {
 Group::Outcome Group::TryStart(const Operation& operation, std::shared_ptr<StartedOperation>* started,
                                shoal_error* error) {
   session_->ThrowIfForked();
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (closing_) {
     *error = MakeError(SHOAL_CANCELLED, "the process group is destroyed or aborted");
     return Outcome::kFailed;
@@ -81,26 +85,44 @@ Group::Outcome Group::TryStart(const Operation& operation, std::shared_ptr<Start
   if (!pending_.empty()) return Outcome::kFull;  // they were called earlier
   const shoal_all_reduce_options options = OptionsOf(operation);
   shoal_op* op = nullptr;
+  // The first operation on devices of a node may wait for the other ranks: who aborts the group is not to wait for
+  // that.
+  const bool may_wait = operation.device.has_value();
+  if (may_wait) {
+    ++starting_;
+    lock.unlock();
+  }
   const shoal_code code =
       session_->library().shoal_all_reduce(group_, operation.data, operation.count, &options, &op, error);
+  if (may_wait) {
+    lock.lock();
+    --starting_;
+    changed_.notify_all();
+  }
   if (code == SHOAL_RESOURCE_EXHAUSTED) return Outcome::kFull;
   error->code = code;
   if (code != SHOAL_OK) return Outcome::kFailed;
-  *started = std::make_shared<StartedOperation>(shared_from_this(), op);
-  started_.insert(started->get());
+  *started = std::make_shared<StartedOperation>(shared_from_this(), op, may_wait);
+  started_.emplace(started->get(), *started);
   return Outcome::kAccepted;
 }
 
 bool Group::StartOnDevice(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error) {
   // Full of what? Of operations that end, or the message says what there is too little of.
-  auto give_up_at = std::chrono::steady_clock::now() + kDevicesGiveBack;
+  const auto begin = std::chrono::steady_clock::now();
+  auto give_up_at = begin + kDevicesGiveBack;
   for (;;) {
     const Outcome outcome = TryStart(operation, started, error);
     if (outcome != Outcome::kFull) return outcome == Outcome::kAccepted;
     const auto now = std::chrono::steady_clock::now();
     std::unique_lock lock(mutex_);
     if (!pending_.empty() || session_->HasOpenOperations()) give_up_at = now + kDevicesGiveBack;
-    if (now > give_up_at) {
+    const bool is_late = operation.timeout_ms != 0 && now - begin > std::chrono::milliseconds(operation.timeout_ms);
+    if (is_late && !pending_.empty()) {
+      *error = MakeError(SHOAL_DEADLINE_EXCEEDED, "earlier all-reduces of the group have not left this rank's device");
+      return false;
+    }
+    if (is_late || now > give_up_at) {
       error->code = SHOAL_RESOURCE_EXHAUSTED;
       return false;
     }
@@ -166,7 +188,8 @@ void Group::Feed() {
 
 // ---- StartedOperation ----
 
-StartedOperation::StartedOperation(std::shared_ptr<Group> group, shoal_op* op) : group_(std::move(group)), op_(op) {}
+StartedOperation::StartedOperation(std::shared_ptr<Group> group, shoal_op* op, bool on_device)
+    : group_(std::move(group)), op_(op), on_device_(on_device) {}
 
 StartedOperation::~StartedOperation() {
   if (!group_->session_->forked()) {
@@ -210,13 +233,35 @@ void Group::Abort(const std::string& reason) {
   if (group_ != nullptr) session_->library().shoal_group_abort(group_, reason.c_str());
 }
 
+void Group::AwaitDevices() {
+  const auto until = std::chrono::steady_clock::now() + kDevicesEnd;
+  std::vector<std::shared_ptr<StartedOperation>> open;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [operation, owner] : started_) {
+      if (!operation->on_device() || operation->complete()) continue;
+      if (auto held = owner.lock()) open.push_back(std::move(held));
+    }
+  }
+  for (const auto& operation : open) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    shoal_error error = {};
+    operation->Wait(static_cast<uint64_t>(std::max<int64_t>(left.count(), 0)), &error);
+  }
+}
+
 void Group::Close() {
+  AwaitDevices();
   shoal_group* group = nullptr;
   {
     std::unique_lock lock(mutex_);
     if (closing_) return;
     closing_ = true;
     changed_.notify_all();
+    if (starting_ > 0) {
+      session_->library().shoal_group_abort(group_, "the process group was destroyed while an all-reduce began");
+      changed_.wait(lock, [this] { return starting_ == 0; });
+    }
   }
   if (feeder_.get_id() == std::this_thread::get_id()) {
     feeder_.detach();  // Close was called by a `done`
@@ -229,7 +274,7 @@ void Group::Close() {
     pending.swap(pending_);
     group = std::exchange(group_, nullptr);
     uint64_t open = open_;
-    for (const StartedOperation* operation : started_) open += operation->complete() ? 0 : 1;
+    for (const auto& [operation, owner] : started_) open += operation->complete() ? 0 : 1;
     if (open > 0) {
       const std::string reason = "the process group was destroyed with " + std::to_string(open) + " all-reduce(s) open";
       session_->library().shoal_group_abort(group, reason.c_str());

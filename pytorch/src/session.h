@@ -23,7 +23,6 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "pytorch/src/shoal_library.h"
@@ -82,7 +81,7 @@ class Session;
 // An operation that its caller looks after. The memory at `data` must stay until it is complete.
 class StartedOperation {
  public:
-  StartedOperation(std::shared_ptr<Group> group, shoal_op* op);
+  StartedOperation(std::shared_ptr<Group> group, shoal_op* op, bool on_device);
   ~StartedOperation();
   StartedOperation(const StartedOperation&) = delete;
   StartedOperation& operator=(const StartedOperation&) = delete;
@@ -91,6 +90,7 @@ class StartedOperation {
   // always true: an operation has a deadline. Runs a part of the library's work meanwhile.
   bool Wait(uint64_t timeout_ms, shoal_error* result);
   bool complete() const;
+  bool on_device() const { return on_device_; }
   uint64_t duration_ns() const;
   // `done` is called when it is complete, on a thread of the session or here. At most once.
   void Notify(Done done);
@@ -101,6 +101,7 @@ class StartedOperation {
  private:
   const std::shared_ptr<Group> group_;
   shoal_op* const op_;
+  const bool on_device_;
 };
 
 class Group : public std::enable_shared_from_this<Group> {
@@ -119,26 +120,31 @@ class Group : public std::enable_shared_from_this<Group> {
   Outcome TryStart(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error);
   // The same for an operation on a device, whose place in the caller's stream is now: waits where TryStart says kFull.
   bool StartOnDevice(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error);
-  bool takes_devices() const { return takes_devices_; }
+  // As shoal_group_takes_devices has it.
+  int takes_devices() const { return takes_devices_; }
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
-  // Ends ops that are still open (there are none in a correct program) and frees the group. Idempotent.
+  // Waits for operations on devices, some seconds at most, ends what is still open then (there is nothing in a correct
+  // program) and frees the group. Idempotent.
   void Close();
 
  private:
   friend class StartedOperation;
 
   void Feed();
+  // Gives operations on devices, which nobody has waited for, the time to end.
+  void AwaitDevices();
   Outcome TrySubmit(Operation& operation, shoal_error& error);
 
   const std::shared_ptr<Session> session_;
-  const bool takes_devices_;
+  const int takes_devices_;
   std::mutex mutex_;
   std::condition_variable changed_;
   shoal_group* group_;             // nullptr once closed
   std::deque<Operation> pending_;  // not accepted by the library yet, in order of the calls
   uint64_t open_ = 0;              // accepted and not done
-  std::unordered_set<StartedOperation*> started_;
+  std::unordered_map<StartedOperation*, std::weak_ptr<StartedOperation>> started_;
+  uint32_t starting_ = 0;  // calls of the library that start an operation on a device, without mutex_
   bool closing_ = false;
   std::thread feeder_;  // started by the first operation that can't be submitted at once
 };

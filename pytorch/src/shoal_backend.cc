@@ -217,8 +217,11 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
 
 std::optional<c10::Stream> ShoalBackend::ReturnStream(const at::Tensor& tensor) {
   const c10::Device device = tensor.device();
-  if (device.is_cpu() || !group_ || !group_->takes_devices()) return std::nullopt;
-  if (tensor.scalar_type() == at::kShort) return std::nullopt;  // NCCL, by which a node's ranks may reduce, lacks it
+  if (device.is_cpu() || !group_ || group_->takes_devices() == 0) return std::nullopt;
+  // By NCCL among the ranks of a node: it has no such type, and the group one device of this rank.
+  const bool by_nccl = group_->takes_devices() == 2;
+  if (by_nccl && tensor.scalar_type() == at::kShort) return std::nullopt;
+  if (by_nccl && !return_streams_.empty() && !return_streams_.contains(device.index())) return std::nullopt;
   if (const auto found = return_streams_.find(device.index()); found != return_streams_.end()) return found->second;
   const c10::impl::VirtualGuardImpl guard(device.type());
   return return_streams_.emplace(device.index(), guard.getStreamFromGlobalPool(device, true)).first->second;

@@ -110,6 +110,7 @@ class ServerOptions(SizedStructure):
         ("transports", c_char_p),
         ("timeout_ms", c_uint64),
         ("network_only", c_uint32),
+        ("flight_recorder", c_char_p),
     ]
 
 

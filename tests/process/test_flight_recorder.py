@@ -162,7 +162,7 @@ def test_a_program_that_does_not_know_of_it_has_them_as_well(cluster: Cluster, t
     cluster.environment["TMPDIR"] = str(tmp_path)
     cluster.start_scheduler(lease_ttl_ms=2000)
     cluster.start_server("alpha", "--flight-recorder", "off")
-    ranks = cluster.start_ranks(RANKS, "--hold", "--count", "300007")  # flight_recorder is NULL
+    ranks = cluster.start_ranks(RANKS, "--hold", "--rounds", "2", "--count", "300007")  # flight_recorder: NULL
     wait_for_line_of_all(ranks, "^round 0 done$")
     let_go_on(ranks[:2])
     ranks[2].send(signal.SIGKILL)

@@ -22,8 +22,10 @@ def built() -> None:
     simulated_device.build()
 
 
-def environment(cluster, **more: str) -> dict[str, str]:
-    return cluster.environment() | simulated_device.ENVIRONMENT | more
+@pytest.fixture(params=["through servers", "within a node by NCCL"])
+def settings(cluster, request) -> dict[str, str]:
+    ways = {"through servers": simulated_device.ENVIRONMENT, "within a node by NCCL": simulated_device.ON_NODES}
+    return cluster.environment() | ways[request.param]
 
 
 # The ranks' turns in a test, by a key in the store of the default group.
@@ -51,8 +53,8 @@ def reduce_what_is_written_late() -> None:
         assert (cuda.on_host(tensor) == 2 * sum(range(1, ranks + 1))).all(), dtype
 
 
-def test_a_reduction_comes_after_what_writes_the_tensor_and_before_what_reads_it(cluster):
-    run_ranks(2, reduce_what_is_written_late, environment=environment(cluster))
+def test_a_reduction_comes_after_what_writes_the_tensor_and_before_what_reads_it(settings):
+    run_ranks(2, reduce_what_is_written_late, environment=settings)
 
 
 def wait_while_another_rank_is_late() -> float:
@@ -78,13 +80,31 @@ def wait_while_another_rank_is_late() -> float:
     return min(times, default=0.0)
 
 
-def test_wait_returns_at_once_though_another_rank_is_late(cluster):
-    seconds = run_ranks(2, wait_while_another_rank_is_late, environment=environment(cluster))[0]
+def test_wait_returns_at_once_though_another_rank_is_late(settings):
+    seconds = run_ranks(2, wait_while_another_rank_is_late, environment=settings)[0]
     assert seconds < 100e-6, f"wait() took {seconds * 1e6:.0f} us"
+
+
+def destroy_at_once(make_group) -> None:
+    cuda = simulated_device.load()
+    make_group()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    for number in range(5):
+        gate = cuda.hold_stream()
+        cuda.fill(tensor, number)
+        dist.all_reduce(tensor)
+        gate.open()
+    dist.destroy_process_group()
+    assert (cuda.on_host(tensor) == 8).all()
+
+
+def test_a_group_that_is_destroyed_right_after_a_call_ends_it_well(settings):
+    run_ranks(2, destroy_at_once, init=False, environment=settings)
 
 
 def use_futures() -> None:
     cuda, rank, ranks = simulated_device.load(), dist.get_rank(), dist.get_world_size()
+    dist.all_reduce(cuda.on_device(torch.ones(1)))  # the first one within a node waits for the other rank
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     if rank == 0:
         future = dist.all_reduce(tensor, async_op=True).get_future()
@@ -105,8 +125,8 @@ def use_futures() -> None:
         assert (cuda.on_host(work.result()[0]) == ranks).all()  # nothing orders this stream but the end of the op
 
 
-def test_futures_are_complete_at_the_call_and_their_callbacks_see_the_sum(cluster):
-    run_ranks(2, use_futures, environment=environment(cluster))
+def test_futures_are_complete_at_the_call_and_their_callbacks_see_the_sum(settings):
+    run_ranks(2, use_futures, environment=settings)
 
 
 def drop_and_write_over() -> None:
@@ -130,8 +150,8 @@ def drop_and_write_over() -> None:
         assert (cuda.on_host(tensor) == number * ranks).all(), number
 
 
-def test_memory_of_dropped_tensors_is_not_used_again_before_they_are_reduced(cluster):
-    run_ranks(2, drop_and_write_over, environment=environment(cluster))
+def test_memory_of_dropped_tensors_is_not_used_again_before_they_are_reduced(settings):
+    run_ranks(2, drop_and_write_over, environment=settings)
 
 
 def drop_works_of_strided_tensors() -> None:
@@ -148,8 +168,8 @@ def drop_works_of_strided_tensors() -> None:
         assert (cuda.on_host(strided) == number * ranks).all(), number
 
 
-def test_the_copy_of_a_strided_tensor_is_not_used_again_before_it_was_copied_back(cluster):
-    run_ranks(2, drop_works_of_strided_tensors, environment=environment(cluster))
+def test_the_copy_of_a_strided_tensor_is_not_used_again_before_it_was_copied_back(settings):
+    run_ranks(2, drop_works_of_strided_tensors, environment=settings)
 
 
 def mix() -> None:
@@ -175,8 +195,8 @@ def mix() -> None:
     assert (cuda.on_host(average) == (ranks - 1) / 2).all()
 
 
-def test_tensors_on_host_and_device_strided_and_empty_ones_and_several_at_once(cluster):
-    run_ranks(2, mix, environment=environment(cluster))
+def test_tensors_on_host_and_device_strided_and_empty_ones_and_several_at_once(settings):
+    run_ranks(2, mix, environment=settings)
 
 
 def use_streams_and_devices() -> None:
@@ -187,17 +207,18 @@ def use_streams_and_devices() -> None:
         dist.all_reduce(tensor)
         cuda.scale(tensor, 2)
         assert (cuda.on_host(tensor) == 2 * ranks).all()
-        other = cuda.on_device(torch.ones(ELEMENTS), device=1)
-        work = dist.all_reduce(other, async_op=True)
-        work.wait()
-        cuda.scale(other, 3)
-        assert (cuda.on_host(other) == 3 * ranks).all()
+        if os.environ["SHOAL_NODE_REDUCE"] == "off":  # by NCCL a group has one device of each rank
+            tensor = cuda.on_device(torch.ones(ELEMENTS), device=1)
+            dist.all_reduce(tensor)
+            cuda.scale(tensor, 3)
+            assert (cuda.on_host(tensor) == 3 * ranks).all()
+        work = dist.all_reduce(tensor, async_op=True)
         work.block_current_stream()
     busy.open()
 
 
-def test_side_streams_and_several_devices_of_a_process(cluster):
-    run_ranks(2, use_streams_and_devices, environment=environment(cluster))
+def test_side_streams_and_several_devices_of_a_process(settings):
+    run_ranks(2, use_streams_and_devices, environment=settings)
 
 
 def lose_a_rank() -> tuple[str, str]:
@@ -224,8 +245,8 @@ def lose_a_rank() -> tuple[str, str]:
     return str(own.value), str(later.value)
 
 
-def test_a_failed_reduction_fills_tensors_with_nan_and_the_next_one_raises(cluster):
-    own, later = run_ranks(2, lose_a_rank, environment=environment(cluster))[0]
+def test_a_failed_reduction_fills_tensors_with_nan_and_the_next_one_raises(settings):
+    own, later = run_ranks(2, lose_a_rank, environment=settings)[0]
     assert "rank 1" in own and "aborted" in own
     assert "rank 1" in later
 
@@ -245,8 +266,8 @@ def lose_a_rank_and_wait_for_it() -> None:
         work.wait()
 
 
-def test_with_blocking_wait_the_failed_reduction_itself_raises(cluster):
-    run_ranks(2, lose_a_rank_and_wait_for_it, environment=environment(cluster, SHOAL_BLOCKING_WAIT="1"))
+def test_with_blocking_wait_the_failed_reduction_itself_raises(settings):
+    run_ranks(2, lose_a_rank_and_wait_for_it, environment=settings | {"SHOAL_BLOCKING_WAIT": "1"})
 
 
 def never_end(make_group) -> tuple[int, str, float]:
@@ -268,8 +289,8 @@ def never_end(make_group) -> tuple[int, str, float]:
     return result, str(failed.value), time.monotonic() - begin
 
 
-def test_a_kernel_without_an_end_fails_the_reduction_at_its_deadline_and_shutdown_returns(cluster):
-    results, messages, seconds = zip(*run_ranks(2, never_end, init=False, environment=environment(cluster)))
+def test_a_kernel_without_an_end_fails_the_reduction_at_its_deadline_and_shutdown_returns(settings):
+    results, messages, seconds = zip(*run_ranks(2, never_end, init=False, environment=settings))
     assert TIMEOUT in results  # the one whose deadline comes first ends the other's
     assert all("device" in message for message in messages)
     assert max(seconds) < 5
@@ -288,8 +309,8 @@ def capture() -> str:
         return written.read().decode()
 
 
-def test_a_captured_reduction_is_the_inner_backends_and_says_so_once(cluster):
-    for text in run_ranks(2, capture, environment=environment(cluster)):
+def test_a_captured_reduction_is_the_inner_backends_and_says_so_once(settings):
+    for text in run_ranks(2, capture, environment=settings):
         assert text.count("captured into a CUDA graph is reduced by the inner backend") == 1
 
 
@@ -302,8 +323,8 @@ def call_many() -> None:
         assert (cuda.on_host(tensor) == number * ranks).all()
 
 
-def test_a_call_waits_where_too_many_reductions_are_under_way(cluster):
-    run_ranks(2, call_many, environment=environment(cluster))
+def test_a_call_waits_where_too_many_reductions_are_under_way(settings):
+    run_ranks(2, call_many, environment=settings)
 
 
 def fail_device() -> str:
@@ -317,6 +338,6 @@ def fail_device() -> str:
     return ""
 
 
-def test_a_device_that_fails_is_an_error_on_all_ranks(cluster):
-    results = run_ranks(2, fail_device, environment=environment(cluster), expect_failures=True)
+def test_a_device_that_fails_is_an_error_on_all_ranks(settings):
+    results = run_ranks(2, fail_device, environment=settings, expect_failures=True)
     assert isinstance(results[0], Failure) and "launch failure" in results[0].message

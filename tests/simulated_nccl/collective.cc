@@ -48,11 +48,18 @@ void Accumulate(const Call& call, Number scalar, bool is_first, const Number* pi
 }
 
 template <typename Number>
+void Divide(const Call& call, uint32_t size, size_t count, Number* result) {
+  if (call.op != kAvg) return;
+  for (size_t i = 0; i < count; ++i) result[i] = static_cast<Number>(result[i] / static_cast<Number>(size));
+}
+
+template <typename Number>
 void Sum(const Meeting& meeting, uint32_t size, const Call& call, size_t count, std::byte* receive) {
   for (uint32_t rank = 0; rank < size; ++rank) {
     Accumulate(call, ScalarOf<Number>(call), rank == 0, reinterpret_cast<const Number*>(meeting.PieceOf(rank)), count,
                reinterpret_cast<Number*>(receive));
   }
+  Divide(call, size, count, reinterpret_cast<Number*>(receive));
 }
 
 // In float32, and rounded once at the end.
@@ -66,6 +73,7 @@ void SumNarrow(const Meeting& meeting, uint32_t size, const Call& call, size_t c
     WidenToFloat32(type, meeting.PieceOf(rank), reinterpret_cast<std::byte*>(piece.data()), count);
     Accumulate(call, scalar, rank == 0, piece.data(), count, result.data());
   }
+  Divide(call, size, count, result.data());
   NarrowFloat32(type, reinterpret_cast<const std::byte*>(result.data()), receive, count);
 }
 

@@ -23,7 +23,7 @@ enum Type : int32_t {
   kFloat64 = 8,
   kBfloat16 = 9,
 };
-enum Op : int32_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kPremulSum = 5 };
+enum Op : int32_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4, kPremulSum = 5 };
 // Of Call::function.
 enum Function : uint32_t { kReduceScatter, kAllGather, kReduce, kBroadcast };
 

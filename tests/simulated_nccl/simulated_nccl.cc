@@ -270,7 +270,7 @@ Result PutCollective(const char* function, Comm* comm, Call call, const void* se
     if (found->second.type != call.type) End(std::string(function) + ": the operation is of another type");
     call.op = kPremulSum;
     call.scalar = found->second.scalar;
-  } else if (call.op < kSum || call.op > kMin) {
+  } else if (call.op < kSum || call.op > kAvg) {
     End(std::string(function) + ": not simulated: operation " + std::to_string(call.op));
   }
   if (call.count == 0) return kSuccess;

@@ -165,6 +165,7 @@ void CudaStager::GiveUp(const std::shared_ptr<DeviceOp>& op, const absl::Status&
   const std::lock_guard lock(mutex_);
   op->launched_ = why;
   op->launch_over_ = true;
+  if (op->call_.local.has_value()) op->call_.local->devices.reset();
   free_events_[op->call_.device].push_back(op->produced_);
 }
 
@@ -178,7 +179,7 @@ absl::Status CudaStager::Meet(const DeviceOp& op, const std::function<absl::Stat
     if (!found.ok()) return found.status();
     device = *found;
   }
-  return device->InContext([&] { return call.local->devices->Meet(call.device, api_, is_over); });
+  return device->InContext([&] { return call.local->devices->Meet(api_, is_over); });
 }
 
 absl::Status CudaStager::Launch(const std::shared_ptr<DeviceOp>& op,
@@ -189,6 +190,7 @@ absl::Status CudaStager::Launch(const std::shared_ptr<DeviceOp>& op,
   const std::lock_guard lock(mutex_);
   op->launched_ = launched;
   op->launch_over_ = true;
+  if (op->call_.local.has_value()) op->call_.local->devices.reset();  // the group lets go of it last
   free_events_[op->call_.device].push_back(op->produced_);  // a stream that waits for it waits for what it was then
   return launched;
 }
@@ -222,14 +224,15 @@ absl::Status CudaStager::Enqueue(const std::shared_ptr<DeviceOp>& op,
     driver_lock->unlock();
     status = GatherOnNode(**device, *turn, call);
     driver_lock->lock();
-    if (status.ok()) status = EnqueueLast(*device, *turn, op, std::move(when_done));
-    last_runs = status.ok();
+    if (status.ok()) status = EnqueueLast(*device, *turn, op, std::move(when_done), &last_runs);
   }
-  if (status.ok()) status = (*device)->Record(*done, turn->stream);
+  // Also behind what was put there of an op that could not be launched as a whole.
+  const absl::Status recorded = (*device)->Record(*done, turn->stream);
+  if (status.ok()) status = recorded;
   const std::lock_guard lock(mutex_);
   op->runs_ = runs;
   op->last_runs_ = last_runs;
-  if (status.ok()) {
+  if (recorded.ok()) {
     op->done_ = *done;
   } else {
     free_events_[op->call_.device].push_back(*done);
@@ -241,7 +244,8 @@ absl::Status CudaStager::ReduceOnNode(const CudaDevice& device, const Turn& turn
   const LocalReduction& local = *call.local;
   return device.InContext([&] {
     return local.devices->Comm(turn.number)
-        .Reduce(turn.stream, call.tensor, local.element_count, local.dtype, local.reduce_op, local.premul_factor);
+        .Reduce(turn.stream, call.tensor, local.element_count, local.dtype, local.reduce_op, local.premul_factor,
+                /*all=*/!local.other_nodes);
   });
 }
 
@@ -253,14 +257,16 @@ absl::Status CudaStager::GatherOnNode(const CudaDevice& device, const Turn& turn
 }
 
 absl::Status CudaStager::EnqueueLast(CudaDevice* device, const Turn& turn, const std::shared_ptr<DeviceOp>& op,
-                                     std::function<void(const absl::Status&)> when_done) {
-  // The stream goes on from here, before the loop has heard of it. Where a rank was gone the tensor holds anything.
-  const auto end_last = [op, when_done = std::move(when_done)](const absl::Status& done) {
-    const bool well = done.ok() && !op->call_.local->devices->aborted();
+                                     std::function<void(const absl::Status&)> when_done, bool* callback_put) {
+  // The stream goes on from here, before the loop has heard of it.
+  const auto end_last = [op, verdict = op->call_.local->devices->verdict(),
+                         when_done = std::move(when_done)](const absl::Status& done) {
+    const bool well = done.ok() && verdict->Counts();
     EndKernel(op->last_control_, well ? device::OpEnd::kWell : device::OpEnd::kFailed);
-    when_done(done);
+    when_done(done.ok() && !well ? absl::AbortedError("a rank of the node has failed") : done);
   };
   if (absl::Status status = device->CallBack(turn.stream, end_last); !status.ok()) return status;
+  *callback_put = true;
   return device->LaunchCopyKernel(turn.stream, op->last_control_, op->call_.tensor, op->call_.bytes);
 }
 
@@ -270,15 +276,16 @@ absl::Status CudaStager::WaitOnStream(const DeviceOp& op, DeviceStream stream) {
   cuda::Event done = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (!op.launched_.ok()) return op.launched_;
-    if (op.exited_) return absl::OkStatus();
+    if (op.exited_ || op.done_ == nullptr) return op.launched_;
     done = op.done_;
   }
   const absl::StatusOr<CudaDevice*> device = FindDevice(op.call_.device);
   if (!device.ok()) return device.status();
   const auto waiting = static_cast<cuda::Stream>(stream);
   if (absl::Status status = (*device)->CheckNotCapturing(waiting); !status.ok()) return status;
-  return (*device)->Wait(waiting, done);
+  if (absl::Status status = (*device)->Wait(waiting, done); !status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  return op.launched_;
 }
 
 // ---- devices, streams and events ----
@@ -309,8 +316,10 @@ absl::StatusOr<cuda::Event> CudaStager::TakeEvent(CudaDevice* device, uint32_t o
 }
 
 absl::StatusOr<CudaStager::Turn> CudaStager::TakeTurn(CudaDevice* device, DeviceOp* op) {
-  const auto next_of = [](Lane& lane) {
-    const size_t number = lane.launched++ % kStreamsOfGroup;
+  // Communicators go with streams, and ranks have to choose alike, whenever a lane ends here and begins anew.
+  const auto next_of = [op](Lane& lane) {
+    const size_t number =
+        op->call_.local.has_value() ? op->call_.local->devices->TakeTurn() : lane.launched++ % kStreamsOfGroup;
     return Turn{.stream = lane.streams[number], .number = number};
   };
   const LaneKey key(op->call_.device, op->call_.group_id);

@@ -80,8 +80,9 @@ class CudaStager final : public Stager {
   void GiveUp(const std::shared_ptr<DeviceOp>& op, const absl::Status& why);
   // In place of Launch, for an op of which the loop knows nothing.
   void Drop(const std::shared_ptr<DeviceOp>& op);
-  // What comes in the stream after this call sees the result. Not OK: nothing was put into the stream;
-  // FailedPrecondition: it is being captured into a graph; else why the op was not launched, or what the driver said.
+  // What comes in the stream after this call sees the result. FailedPrecondition: it is being captured into a graph;
+  // otherwise what the driver said, and nothing was put into the stream; or why the op was not launched, of which the
+  // stream waits for what was.
   absl::Status WaitOnStream(const DeviceOp& op, DeviceStream stream);
 
   // ---- the loop ----
@@ -118,9 +119,10 @@ class CudaStager final : public Stager {
   absl::StatusOr<Turn> TakeTurn(CudaDevice* device, DeviceOp* op);
   absl::Status Enqueue(const std::shared_ptr<DeviceOp>& op, std::function<void(const absl::Status&)> when_ready,
                        std::function<void(const absl::Status&)> when_done, std::unique_lock<std::mutex>* driver_lock);
-  // Of a local reduction, what comes last: the end of the op for its caller's stream.
+  // Of a local reduction, what comes last: the end of the op for its caller's stream. `callback_put`: its control is
+  // written to when the stream comes there, whether there is a kernel or not.
   static absl::Status EnqueueLast(CudaDevice* device, const Turn& turn, const std::shared_ptr<DeviceOp>& op,
-                                  std::function<void(const absl::Status&)> when_done);
+                                  std::function<void(const absl::Status&)> when_done, bool* callback_put);
 
   // Of a local reduction, before the copies and after them. Without driver_mutex_.
   static absl::Status ReduceOnNode(const CudaDevice& device, const Turn& turn, const DeviceOpCall& call);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,7 +46,7 @@ std::optional<nccl::DataType> TypeOf(DataType dtype) {
   return std::nullopt;
 }
 
-// Of all but kPremulSum. kAvg: the servers divide, as they know how many contributions there are.
+// Of all but kPremulSum. kAvg: with other nodes the servers divide, who know how many contributions there are.
 nccl::RedOp OpOf(ReduceOp op) {
   switch (op) {
     case ReduceOp::kMin:
@@ -186,16 +187,20 @@ DeviceComm::~DeviceComm() {
 
 void DeviceComm::Abort() {
   if (is_aborted_.exchange(true)) return;
-  aborter_ = std::thread([this] {
-    nccl::Comm comm = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      comm = std::exchange(comm_, nullptr);
-    }
-    if (comm == nullptr) return;
-    const Entered entered(*this);
-    api_->comm_abort(comm);
-  });
+  try {
+    aborter_ = std::thread([this] {
+      nccl::Comm comm = nullptr;
+      {
+        const std::lock_guard lock(mutex_);
+        comm = std::exchange(comm_, nullptr);
+      }
+      if (comm == nullptr) return;
+      const Entered entered(*this);
+      api_->comm_abort(comm);
+    });
+  } catch (const std::system_error&) {
+    // The process has no thread left for it: what waits on the device waits on, and the op has failed all the same.
+  }
 }
 
 // ---- calls ----
@@ -241,9 +246,16 @@ absl::Status DeviceComm::AwaitPut(const char* what, const std::function<absl::St
   }
 }
 
-absl::Status DeviceComm::CheckSums(DataType dtype) {
-  if (TypeOf(dtype).has_value()) return absl::OkStatus();
+absl::Status DeviceComm::CheckReduces(DataType dtype, ReduceOp op, double premul_factor) {
   const std::string_view name = DataTypeName(dtype);
+  if (op == ReduceOp::kPremulSum && !ScalarOf(dtype, premul_factor).has_value()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "a tensor of ", absl::string_view(name.data(), name.size()), " on a device can't be multiplied by ",
+        premul_factor,
+        " among the ranks of its node: NCCL multiplies integers by integers of their type; use another dtype, or send "
+        "it to the servers from each rank (SHOAL_NODE_REDUCE=off)"));
+  }
+  if (TypeOf(dtype).has_value()) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(
       "a tensor of ", absl::string_view(name.data(), name.size()),
       " on a device can't be reduced among the ranks of its node: NCCL has no such type; use another dtype, or send it "
@@ -251,11 +263,12 @@ absl::Status DeviceComm::CheckSums(DataType dtype) {
 }
 
 absl::Status DeviceComm::Reduce(cuda::Stream stream, std::byte* tensor, uint64_t element_count, DataType dtype,
-                                ReduceOp op, double premul_factor) {
-  if (absl::Status status = CheckSums(dtype); !status.ok()) return status;
+                                ReduceOp op, double premul_factor, bool all) {
+  if (absl::Status status = CheckReduces(dtype, op, premul_factor); !status.ok()) return status;
   const Collective collective{
       .stream = stream, .tensor = tensor, .element_count = element_count, .dtype = dtype, .type = *TypeOf(dtype)};
   return Call("a reduction", [&]() -> absl::Status {
+    if (op == ReduceOp::kAvg && all) return PutReduce(collective, nccl::kAvg);
     if (op != ReduceOp::kPremulSum) return PutReduce(collective, OpOf(op));
     const absl::StatusOr<nccl::RedOp> premul_sum = FindPremulSum(dtype, collective.type, premul_factor);
     return premul_sum.ok() ? PutReduce(collective, *premul_sum) : premul_sum.status();
@@ -263,7 +276,7 @@ absl::Status DeviceComm::Reduce(cuda::Stream stream, std::byte* tensor, uint64_t
 }
 
 absl::Status DeviceComm::Gather(cuda::Stream stream, std::byte* tensor, uint64_t element_count, DataType dtype) {
-  if (absl::Status status = CheckSums(dtype); !status.ok()) return status;
+  if (absl::Status status = CheckReduces(dtype, ReduceOp::kSum, 1); !status.ok()) return status;
   const Collective collective{
       .stream = stream, .tensor = tensor, .element_count = element_count, .dtype = dtype, .type = *TypeOf(dtype)};
   return Call("a gathering", [&] { return PutGather(collective); });
@@ -273,14 +286,7 @@ absl::StatusOr<nccl::RedOp> DeviceComm::FindPremulSum(DataType dtype, nccl::Data
   const bool is_known = premul_sum_ != nullptr && premul_sum_->dtype == dtype &&
                         std::bit_cast<uint64_t>(premul_sum_->factor) == std::bit_cast<uint64_t>(factor);
   if (is_known) return premul_sum_->op;
-  std::optional<Scalar> scalar = ScalarOf(dtype, factor);
-  if (!scalar.has_value()) {
-    const std::string_view name = DataTypeName(dtype);
-    return absl::UnimplementedError(absl::StrCat(
-        "a tensor of ", absl::string_view(name.data(), name.size()), " on a device can't be multiplied by ", factor,
-        " among the ranks of its node: NCCL multiplies integers by integers of their type; use another dtype, or send "
-        "it to the servers from each rank (SHOAL_NODE_REDUCE=off)"));
-  }
+  Scalar scalar = *ScalarOf(dtype, factor);  // CheckReduces has seen that there is one
   // NCCL has read it when a collective's call has returned.
   if (premul_sum_ != nullptr) {
     const nccl::Result destroyed = api_->red_op_destroy(premul_sum_->op, comm_);
@@ -289,7 +295,7 @@ absl::StatusOr<nccl::RedOp> DeviceComm::FindPremulSum(DataType dtype, nccl::Data
   }
   nccl::RedOp op = 0;
   const nccl::Result created =
-      api_->red_op_create_pre_mul_sum(&op, scalar->bytes, type, nccl::kScalarHostImmediate, comm_);
+      api_->red_op_create_pre_mul_sum(&op, scalar.bytes, type, nccl::kScalarHostImmediate, comm_);
   if (absl::Status status = CheckPut(created, "ncclRedOpCreatePreMulSum"); !status.ok()) return status;
   premul_sum_ = std::make_unique<PremulSum>(PremulSum{.dtype = dtype, .factor = factor, .op = op});
   return op;

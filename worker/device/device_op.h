@@ -60,7 +60,7 @@ class DeviceOp {
     std::shared_ptr<const StagingMemory> staging;
   };
 
-  const DeviceOpCall call_;
+  DeviceOpCall call_;  // its LocalDevices only until it is launched
   device::OpControl* const control_;
   // Of a kernel behind the gathering, which copies nothing, and fills the tensor if the op has failed; nullptr: there
   // is none.

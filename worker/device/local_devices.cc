@@ -1,6 +1,8 @@
 #include "worker/device/local_devices.h"
 
 #include <cstring>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,34 +21,60 @@ absl::StatusOr<DeviceMeeting> LocalDevices::DrawMeeting(const nccl::Api& api) {
   return meeting;
 }
 
-absl::Status LocalDevices::Meet(uint32_t device, const std::shared_ptr<const cuda::Api>& driver,
-                                const std::function<absl::Status()>& is_over) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (device_.has_value() && *device_ != device) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the group's tensors were on device ", *device_, " before, and this one is on device ", device,
-          ": a group that is reduced within nodes has one device for each rank. Make another group for the other one"));
+std::shared_ptr<LocalDevices> LocalDevices::Make(std::shared_ptr<const nccl::Api> api, const DeviceMeeting& meeting,
+                                                 DeviceComm::Place place,
+                                                 std::shared_ptr<const NodeFailures> failures) {
+  // Whoever lets go of it last, the I/O thread as it may be, must not wait for a device.
+  const auto give_back = [](LocalDevices* devices) {
+    try {
+      std::thread([devices] { delete devices; }).detach();
+    } catch (const std::system_error&) {
+      // No thread is left for it: NCCL keeps what it has.
     }
-    if (comms_.back() != nullptr) return absl::OkStatus();
-    device_ = device;
-  }
-  const auto is_over_here = [&] { return aborted() ? absl::AbortedError("the group has failed") : is_over(); };
-  for (size_t stream = 0; stream < kStreams; ++stream) {
+  };
+  return {new LocalDevices(std::move(api), meeting, place, std::move(failures)), give_back};
+}
+
+LocalDevices::LocalDevices(std::shared_ptr<const nccl::Api> api, const DeviceMeeting& meeting, DeviceComm::Place place,
+                           std::shared_ptr<const NodeFailures> failures)
+    : api_(std::move(api)),
+      meeting_(meeting),
+      place_(place),
+      verdict_(std::make_shared<GatheringVerdict>(std::move(failures))) {}
+
+absl::Status LocalDevices::CheckDevice(uint32_t device) {
+  const std::lock_guard lock(mutex_);
+  if (!device_.has_value()) device_ = device;
+  if (*device_ == device) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the group's tensors were on device ", *device_, " before, and this one is on device ", device,
+      ": a group that is reduced within nodes has one device for each rank. Make another group for the other one"));
+}
+
+absl::Status LocalDevices::Meet(const std::shared_ptr<const cuda::Api>& driver,
+                                const std::function<absl::Status()>& is_over) {
+  if (std::exchange(met_, true)) return meeting_status_;  // an id can be used once
+  const auto is_over_here = [&] {
+    return verdict_->aborted() ? absl::AbortedError("the group has failed") : is_over();
+  };
+  for (size_t stream = 0; stream < kStreams && meeting_status_.ok(); ++stream) {
     nccl::UniqueId id;
     std::memcpy(&id, meeting_.data() + stream * sizeof(id), sizeof(id));
     absl::StatusOr<std::unique_ptr<DeviceComm>> comm = DeviceComm::Make(api_, id, place_, is_over_here, driver);
-    if (!comm.ok()) return comm.status();
+    if (!comm.ok()) {
+      meeting_status_ = comm.status();
+      break;
+    }
     const std::lock_guard lock(mutex_);
     comms_[stream] = *std::move(comm);
-    if (aborted()) comms_[stream]->Abort();
+    if (verdict_->aborted()) comms_[stream]->Abort();
   }
-  return absl::OkStatus();
+  return meeting_status_;
 }
 
 void LocalDevices::Abort() {
   const std::lock_guard lock(mutex_);
-  aborted_ = true;
+  verdict_->NoteAborted();
   for (const std::unique_ptr<DeviceComm>& comm : comms_) {
     if (comm != nullptr) comm->Abort();
   }

@@ -44,6 +44,7 @@ inline constexpr RedOp kSum = 0;
 inline constexpr RedOp kProd = 1;
 inline constexpr RedOp kMax = 2;
 inline constexpr RedOp kMin = 3;
+inline constexpr RedOp kAvg = 4;
 
 inline constexpr int kScalarHostImmediate = 1;
 

@@ -7,12 +7,14 @@
 
 namespace shoal {
 
-void CallerGroup::SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices) {
+void CallerGroup::SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices,
+                            std::shared_ptr<const NodeFailures> failures) {
   const std::lock_guard lock(mutex_);
   if (opened_) return;
   opened_ = true;
   opened_status_ = status;
   device_meeting_ = devices;
+  node_failures_ = std::move(failures);
   changed_.notify_all();
 }
 
@@ -26,6 +28,11 @@ absl::Status CallerGroup::WaitOpened(uint64_t deadline_ns) {
 std::optional<DeviceMeeting> CallerGroup::device_meeting() const {
   const std::lock_guard lock(mutex_);
   return device_meeting_;
+}
+
+std::shared_ptr<const NodeFailures> CallerGroup::node_failures() const {
+  const std::lock_guard lock(mutex_);
+  return node_failures_;
 }
 
 void CallerGroup::SetLocalDevices(std::shared_ptr<LocalDevices> devices) {

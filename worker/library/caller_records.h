@@ -34,19 +34,21 @@ class CallerGroup {
   GroupHandle handle() const { return handle_; }
   const GroupInfo& info() const { return *info_; }
 
-  // How opening ended; the first word counts. `devices`: as LocalGroupMet has it.
-  void SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices = std::nullopt);
+  // How opening ended; the first word counts. The rest is as LocalGroupMet has it.
+  void SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices = std::nullopt,
+                 std::shared_ptr<const NodeFailures> failures = nullptr);
   // How opening ended; Internal if nothing was said until the deadline (the I/O thread is stuck).
   absl::Status WaitOpened(uint64_t deadline_ns);
 
   // Of an open group that is reduced within nodes.
   std::optional<DeviceMeeting> device_meeting() const;
+  std::shared_ptr<const NodeFailures> node_failures() const;
 
   // How its ranks on this node reduce among their devices; nullptr: they can't, or it is too late. Set before the group
   // is its caller's.
   void SetLocalDevices(std::shared_ptr<LocalDevices> devices);
   std::shared_ptr<LocalDevices> local_devices() const;
-  // To be let go of by a thread that may wait for a device.
+  // At the end of the group.
   std::shared_ptr<LocalDevices> TakeLocalDevices();
 
   // A group's ops on devices come to their streams in the order of their numbers.
@@ -88,6 +90,7 @@ class CallerGroup {
   bool opened_ = false;
   absl::Status opened_status_;
   std::optional<DeviceMeeting> device_meeting_;
+  std::shared_ptr<const NodeFailures> node_failures_;
   std::shared_ptr<LocalDevices> local_devices_;
   bool closed_ = false;
   absl::Status failure_;

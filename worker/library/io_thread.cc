@@ -325,7 +325,7 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
 }
 
 void IoThread::Deliver(const GroupOpened& outcome) {
-  groups_[outcome.group.value()]->SetOpened(outcome.status, outcome.devices);
+  groups_[outcome.group.value()]->SetOpened(outcome.status, outcome.devices, outcome.failures);
   if (!outcome.status.ok()) Deliver(GroupClosed{outcome.group});
 }
 

@@ -342,7 +342,9 @@ uint32_t shoal_group_size(const shoal_group* group) { return group == nullptr ? 
 
 int shoal_group_takes_devices(const shoal_group* group) {
   if (group == nullptr) return 0;
-  return shoal::CheckTakesDevices(group->group->info(), group->group->local_devices() != nullptr).ok() ? 1 : 0;
+  const bool devices_meet = group->group->local_devices() != nullptr;
+  if (!shoal::CheckTakesDevices(group->group->info(), devices_meet).ok()) return 0;
+  return devices_meet ? 2 : 1;
 }
 
 shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,

@@ -256,8 +256,8 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::OpenGroup(const std::
       io_->OpenGroup(info, deadline_ns, own.ok() ? std::optional(*own) : std::nullopt);
   if (!group.ok()) return group;
   if (const std::optional<DeviceMeeting> meeting = (*group)->device_meeting()) {
-    (*group)->SetLocalDevices(std::make_shared<LocalDevices>(
-        *Nccl(), *meeting, DeviceComm::Place{.rank = info->local_rank(), .size = info->local_size()}));
+    (*group)->SetLocalDevices(LocalDevices::Make(
+        *Nccl(), *meeting, {.rank = info->local_rank(), .size = info->local_size()}, (*group)->node_failures()));
   } else if (choice == NodeReduceChoice::kNccl) {
     const std::string why = own.ok() ? "another rank of its node has no devices or no NCCL, which its own error names"
                                      : std::string(own.status().message());
@@ -307,7 +307,9 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
     const bool devices_meet = group->local_devices() != nullptr;
     if (absl::Status takes = CheckTakesDevices(group->info(), devices_meet); !takes.ok()) return takes;
     if (devices_meet) {
-      if (absl::Status sums = DeviceComm::CheckSums(call.dtype); !sums.ok()) return sums;
+      absl::Status reduces = DeviceComm::CheckReduces(call.dtype, call.reduce_op, call.premul_factor);
+      if (reduces.ok()) reduces = group->local_devices()->CheckDevice(*call.device);
+      if (!reduces.ok()) return reduces;
     }
   }
   if (options_.check_finite && !call.device.has_value()) {
@@ -402,7 +404,7 @@ void WorkerClient::CloseGroup(CallerGroup* group) {
   group->SetFailure(absl::CancelledError("the group is closed"));
   io_->queue().Post(CloseGroupCommand{.group = group->handle()}).IgnoreError();
   group->WaitClosed();
-  group->TakeLocalDevices().reset();  // NCCL may wait for devices, which the I/O thread must not
+  group->TakeLocalDevices().reset();
 }
 
 absl::StatusOr<WorkerStatistics> WorkerClient::Statistics() {

@@ -49,7 +49,7 @@ void HostLocalGroup::Open(Events* events) {
   EndIfFailed(events);
   if (failure_.has_value() || !peers_.met()) return;
   has_met_ = true;
-  events->push_back(LocalGroupMet{peers_.group().group, peers_.Devices()});
+  events->push_back(Met());
 }
 
 void HostLocalGroup::Start(const LocalOp& op, Events* events) {
@@ -108,13 +108,19 @@ std::vector<LocalRank> HostLocalGroup::Missing() const {
   return missing;
 }
 
+LocalGroupMet HostLocalGroup::Met() const {
+  const std::optional<DeviceMeeting> devices = peers_.Devices();
+  return {
+      .group = peers_.group().group, .devices = devices, .failures = devices.has_value() ? peers_.Failures() : nullptr};
+}
+
 void HostLocalGroup::OnReadable(uint64_t key, Events* events) {
   if (failure_.has_value()) return;
   peers_.OnReadable(key);
   EndIfFailed(events);
   if (failure_.has_value() || has_met_ || !peers_.met()) return;
   has_met_ = true;
-  events->push_back(LocalGroupMet{peers_.group().group, peers_.Devices()});
+  events->push_back(Met());
 }
 
 void HostLocalGroup::Advance(Events* events) {

@@ -74,6 +74,8 @@ class HostLocalGroup {
 
   uint32_t self() const { return peers_.self(); }
   uint32_t size() const { return peers_.group().size; }
+  // Of a group that has met.
+  LocalGroupMet Met() const;
   // The op whose turn it is; nullptr: there is none yet.
   Op* OpOf(const Stage& stage);
   // The own counter, after a round of the stage.

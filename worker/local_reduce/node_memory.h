@@ -60,10 +60,12 @@ struct NodeMemoryHeader {
     OpRecord op;
   };
 
-  // Before anybody else sees the memory.
   struct alignas(64) Devices {
+    // Before anybody else sees the memory.
     uint64_t can_reduce;  // 0 or 1
     std::array<std::byte, 256> meeting;
+    // 1: the group has failed here, and nothing has come of that yet.
+    std::atomic<uint64_t> failed;
   };
 
   std::array<Counter, kNodeCounters> counters;

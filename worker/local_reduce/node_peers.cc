@@ -57,6 +57,25 @@ absl::Status NoDescriptor() {
   return absl::ResourceExhaustedError("there are no descriptors left (raise the limit of open files, ulimit -n)");
 }
 
+bool HasFailed(const std::byte* memory) {
+  return reinterpret_cast<const NodeMemoryHeader*>(memory)->devices.failed.load() != 0;
+}
+
+class FailuresInMemory : public NodeFailures {
+ public:
+  FailuresInMemory(std::shared_ptr<const OwnedMemory> own, std::vector<std::shared_ptr<const PeerMemory>> others)
+      : own_(std::move(own)), others_(std::move(others)) {}
+
+  bool AnyRankHasFailed() const override {
+    return HasFailed(own_->bytes().data()) ||
+           std::ranges::any_of(others_, [](const auto& other) { return HasFailed(other->bytes().data()); });
+  }
+
+ private:
+  const std::shared_ptr<const OwnedMemory> own_;
+  const std::vector<std::shared_ptr<const PeerMemory>> others_;
+};
+
 // The first message of a connection.
 struct Said {
   bool is_over = false;   // the connection, without one
@@ -105,7 +124,10 @@ void NodePeers::Begin() {
   if (!memory.ok()) return SetOwnFailure(memory.status());
   own_memory_ = *std::move(memory);
   new (own_memory()) NodeMemoryHeader{};
-  if (group_.devices.has_value()) own_header().devices = {.can_reduce = 1, .meeting = *group_.devices};
+  if (group_.devices.has_value()) {
+    own_header().devices.meeting = *group_.devices;
+    own_header().devices.can_reduce = 1;
+  }
   met_count_ = 1;
   if (met()) return;
   spare_ = FileDescriptor(fcntl(own_memory_->fd(), F_DUPFD_CLOEXEC, 0));
@@ -277,6 +299,14 @@ std::optional<DeviceMeeting> NodePeers::Devices() const {
   return header(0).devices.meeting;
 }
 
+std::shared_ptr<const NodeFailures> NodePeers::Failures() const {
+  std::vector<std::shared_ptr<const PeerMemory>> others;
+  for (const Connection* const peer : peers_) {
+    if (peer != nullptr) others.push_back(peer->memory);
+  }
+  return std::make_shared<FailuresInMemory>(own_memory_, std::move(others));
+}
+
 void NodePeers::OnMessages(Connection& peer, bool process_has_ended) {
   News news;
   // What an ended process has said is all there, and what its children say on its sockets does not count.
@@ -359,6 +389,7 @@ void NodePeers::WakeUp() {
 }
 
 void NodePeers::Fail(const LocalFailure& failure) {
+  if (own_memory_ != nullptr) own_header().devices.failed.store(1);
   News news{.kind = kFailed, .code = static_cast<int32_t>(failure.status.code())};
   if (failure.culprit.has_value()) news.culprit = failure.culprit->value();
   news.text_bytes = static_cast<uint32_t>(std::min(failure.status.message().size(), news.text.size()));

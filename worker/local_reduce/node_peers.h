@@ -49,6 +49,7 @@ class NodePeers {
   bool HasMet(uint32_t rank) const { return rank == self() || peers_[rank] != nullptr; }
   // Of a group that has met: what local rank 0 says of devices, if all ranks can reduce tensors there.
   std::optional<DeviceMeeting> Devices() const;
+  std::shared_ptr<const NodeFailures> Failures() const;
   // It said goodbye. Its memory stays as it left it.
   bool HasLeft(uint32_t rank) const { return peers_[rank] != nullptr && peers_[rank]->has_left; }
   bool AnyHasLeft() const { return left_count_ > 0; }
@@ -91,7 +92,7 @@ class NodePeers {
     uint32_t rank = 0;  // unless kGuest
     WatchedDescriptor socket;
     WatchedDescriptor process;  // readable when the process has ended; may be invalid
-    std::unique_ptr<PeerMemory> memory;
+    std::shared_ptr<const PeerMemory> memory;
     uint64_t rung_for_sleep = 0;
     bool has_left = false;
   };
@@ -117,7 +118,7 @@ class NodePeers {
   const LocalGroup group_;
   const int epoll_;
   const uint64_t first_key_;
-  std::unique_ptr<OwnedMemory> own_memory_;
+  std::shared_ptr<OwnedMemory> own_memory_;
   WatchedDescriptor listener_;
   FileDescriptor spare_;  // until all have met: so that a rank for which there is no descriptor can be told
   std::vector<std::unique_ptr<Connection>> connections_;

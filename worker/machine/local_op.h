@@ -22,6 +22,15 @@ using LocalRank = StrongId<struct LocalRankTag, uint32_t>;
 // What ranks of one node need to meet on their devices: ids that local rank 0 has drawn. Opaque here.
 using DeviceMeeting = std::array<std::byte, 256>;
 
+// What the ranks of a group on one node have said in their memory. Any thread; as long as it is held, also after the
+// group's end.
+class NodeFailures {
+ public:
+  virtual ~NodeFailures() = default;
+  // Every rank says so before anything else comes of it.
+  virtual bool AnyRankHasFailed() const = 0;
+};
+
 struct LocalGroup {
   GroupHandle group;
   // The same at all its ranks, and no other local group's on this node.

@@ -4,6 +4,7 @@
 #define SHOAL_WORKER_MACHINE_LOCAL_REDUCE_EVENT_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@ struct LocalGroupMet {
   GroupHandle group;
   // What local rank 0 says of devices; nullopt: not all local ranks can reduce tensors there.
   std::optional<DeviceMeeting> devices = std::nullopt;
+  std::shared_ptr<const NodeFailures> failures = nullptr;  // with `devices`
 };
 
 // The sum over this node of `element_count` elements of the own part, from `first_element` of the tensor on, lies in

@@ -107,6 +107,7 @@ void NodeGroup::Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) 
 void NodeGroup::OnMet(const LocalGroupMet& met, WorkerActions* actions) {
   met_ = true;
   devices_ = met.devices;
+  failures_ = met.failures;
   OpenIfReady(actions);
 }
 
@@ -115,7 +116,7 @@ void NodeGroup::OpenIfReady(WorkerActions* actions) {
   state_ = State::kOpen;
   was_open_ = true;
   SetNextLine();
-  actions->push_back(GroupOpened{handle_, absl::OkStatus(), devices_});
+  actions->push_back(GroupOpened{handle_, absl::OkStatus(), devices_, failures_});
 }
 
 void NodeGroup::OnPartReduced(const LocalPartReduced& reduced) {
@@ -260,7 +261,8 @@ std::string NodeGroup::WaitForOp(WorkerOp* op, std::span<const LocalRank> missin
     return absl::StrCat(op->wait().WaitedFor(rail_->WaitedFor(op->number()), now.monotonic_ns), ": ",
                         OpOfGroup(*info_, *op), ", ", rail_->Progress(op->number()));
   }
-  return absl::StrCat(op->wait().WaitedFor(Ranks(missing), now.monotonic_ns), ": ", OpOfGroup(*info_, *op));
+  const std::string what = op->on_device() ? "the devices of the node's ranks" : Ranks(missing);
+  return absl::StrCat(op->wait().WaitedFor(what, now.monotonic_ns), ": ", OpOfGroup(*info_, *op));
 }
 
 absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {

@@ -106,6 +106,7 @@ class NodeGroup final : public AnyGroup {
   absl::Status failure_;  // not OK: the group has failed
   bool met_ = false;
   std::optional<DeviceMeeting> devices_;  // of local rank 0, once all have met
+  std::shared_ptr<const NodeFailures> failures_;
   bool was_open_ = false;
   bool close_requested_ = false;  // by whatever means
   bool close_commanded_ = false;  // by the caller, who waits for GroupClosed

@@ -33,11 +33,7 @@ absl::Status Rail::Submit(const SubmitCommand& whole, Now now, WorkerActions* ac
   if (absl::Status taken = group_.Submit(command, now, actions); !taken.ok()) return taken;
   if (whole.on_device) {
     // Its device has the node's sum when it says that the tensor is ready, and gives the result to the others.
-    parts_.push_back({.ticket = whole.ticket,
-                      .elements = part,
-                      .reduced = part.count,
-                      .on_device = true,
-                      .copies_over = part.count == 0});
+    parts_.push_back({.ticket = whole.ticket, .elements = part, .on_device = true, .copies_over = part.count == 0});
     return absl::OkStatus();
   }
   parts_.push_back({.ticket = whole.ticket, .elements = part});
@@ -99,7 +95,8 @@ uint64_t Rail::Landed(OpNumber op) const {
 
 bool Rail::IsUnderWay(OpNumber op) const {
   const Part& part = PartOf(op);
-  return part.reduced == part.elements.count && !IsOver(op);
+  if (IsOver(op)) return false;
+  return part.on_device ? group_.FindOp(op)->HasAllElements() : part.reduced == part.elements.count;
 }
 
 std::string Rail::WaitedFor(OpNumber op) const {

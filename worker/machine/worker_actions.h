@@ -62,12 +62,12 @@ struct DeviceCopyAction {
   DeviceCopy copy;
 };
 
-// The group has failed, and its copies from and to devices do not end: they are to end now.
 // Of an op of a group that is reduced within nodes: its copies are over, and well. Its device goes on.
 struct DeviceCopiesOverAction {
   uint64_t ticket = 0;
 };
 
+// The group has failed, and its copies from and to devices do not end: they are to end now.
 struct DeviceAbandonAction {
   GroupHandle group;
 };

@@ -3,6 +3,7 @@
 #define SHOAL_WORKER_MACHINE_WORKER_OUTCOMES_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -18,8 +19,10 @@ namespace shoal {
 
 struct GroupOpened {
   GroupHandle group;
-  absl::Status status;                                  // not OK: the group is gone again
-  std::optional<DeviceMeeting> devices = std::nullopt;  // as LocalGroupMet has it
+  absl::Status status;  // not OK: the group is gone again
+  // As LocalGroupMet has them.
+  std::optional<DeviceMeeting> devices = std::nullopt;
+  std::shared_ptr<const NodeFailures> failures = nullptr;
 };
 
 struct OpDone {

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 10
+#define SHOAL_ABI_VERSION 11
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -235,8 +235,9 @@ SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_
 
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
-/* Not 0: the group reduces tensors on devices. A group that is reduced within nodes does where this rank's node has
- * NCCL (libnccl.so.2, or the library that SHOAL_NCCL_LIBRARY names) and devices on all its ranks. */
+/* 0: the group reduces no tensors on devices. 1: it does. 2: it does, as one that is reduced within nodes, where all
+ * ranks of this one's node have devices and NCCL (libnccl.so.2, or the library that SHOAL_NCCL_LIBRARY names): then it
+ * has one device for each rank, and takes what NCCL takes. */
 SHOAL_API int shoal_group_takes_devices(const shoal_group* group);
 
 typedef struct shoal_plan {

@@ -91,8 +91,8 @@ TEST_P(DeviceCommSums, WorkBehindItInTheStreamSeesTheResult) {
 // ---- what NCCL has not ----
 
 TEST_F(DeviceCommTest, SaysWhichTypesNcclLacks) {
-  for (const DataType dtype : kTypes) EXPECT_TRUE(DeviceComm::CheckSums(dtype).ok());
-  const absl::Status status = DeviceComm::CheckSums(DataType::kInt16);
+  for (const DataType dtype : kTypes) EXPECT_TRUE(DeviceComm::CheckReduces(dtype, ReduceOp::kSum, 1).ok());
+  const absl::Status status = DeviceComm::CheckReduces(DataType::kInt16, ReduceOp::kSum, 1);
   EXPECT_TRUE(absl::IsUnimplemented(status));
   EXPECT_THAT(status.message(), HasSubstr("int16"));
   EXPECT_THAT(status.message(), HasSubstr("SHOAL_NODE_REDUCE=off"));
