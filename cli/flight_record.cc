@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -142,7 +143,7 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
 }
 
 // All in the folder, or the first one that is wrong.
-absl::StatusOr<std::vector<FlightRecord>> ReadFolder(const std::string& folder) {
+absl::StatusOr<std::vector<FlightRecord>> ReadFolder(const std::string& folder, std::vector<std::string>* remarks) {
   std::error_code error;
   std::vector<std::filesystem::path> paths;
   for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
@@ -158,8 +159,9 @@ absl::StatusOr<std::vector<FlightRecord>> ReadFolder(const std::string& folder) 
     const absl::StatusOr<std::string> text = ReadFile(path);
     absl::StatusOr<FlightRecord> record = text.ok() ? ParseFlightRecord(*text) : text.status();
     if (!record.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path.string(), " ", std::string(record.status().message()), "; or move it elsewhere"));
+      // Another process may be about to write it, or its disk was full.
+      remarks->push_back(absl::StrCat(path.string(), " is left out: it ", std::string(record.status().message()), "."));
+      continue;
     }
     record->path = path.string();
     records.push_back(*std::move(record));
@@ -193,7 +195,8 @@ absl::StatusOr<FlightRecord> ParseFlightRecord(std::string_view text) {
 }
 
 absl::StatusOr<FlightRecords> LoadFlightRecords(const std::string& folder, std::optional<uint64_t> group) {
-  absl::StatusOr<std::vector<FlightRecord>> all = ReadFolder(folder);
+  FlightRecords found;
+  absl::StatusOr<std::vector<FlightRecord>> all = ReadFolder(folder, &found.remarks);
   if (!all.ok()) return all.status();
   if (all->empty()) {
     return absl::NotFoundError(
@@ -207,6 +210,19 @@ absl::StatusOr<FlightRecords> LoadFlightRecords(const std::string& folder, std::
   const uint64_t wanted = group.value_or(std::max_element(all->begin(), all->end(), is_older)->group);
   std::set<uint64_t> groups;
   for (const FlightRecord& record : *all) groups.insert(record.group);
+  const uint64_t newest_of_wanted = std::transform_reduce(
+      all->begin(), all->end(), uint64_t{0}, [](uint64_t left, uint64_t right) { return std::max(left, right); },
+      [wanted](const FlightRecord& record) { return record.group == wanted ? record.ended_unix_ms : 0; });
+  std::set<uint64_t> beside;  // the other rails of the same ranks, as it may be
+  for (const FlightRecord& record : *all) {
+    const bool is_near = record.ended_unix_ms + kOneFailureMs >= newest_of_wanted &&
+                         newest_of_wanted + kOneFailureMs >= record.ended_unix_ms;
+    if (record.group != wanted && is_near) beside.insert(record.group);
+  }
+  if (!group.has_value() && !beside.empty()) {
+    found.remarks.push_back(absl::StrCat("Records of group ", absl::StrJoin(beside, ", "),
+                                         " of the same minutes are not drawn: --group N draws those of one."));
+  }
   std::erase_if(*all, [wanted](const FlightRecord& record) { return record.group != wanted; });
   if (all->empty()) {
     return absl::NotFoundError(absl::StrCat("no record in ", folder, " is of group ", wanted, "; there are those of ",
@@ -214,7 +230,6 @@ absl::StatusOr<FlightRecords> LoadFlightRecords(const std::string& folder, std::
   }
   std::stable_sort(all->begin(), all->end(), is_older);
   const uint64_t newest_unix_ms = all->back().ended_unix_ms;
-  FlightRecords found;
   std::map<std::string, FlightRecord> of_members;
   for (FlightRecord& record : *all) {
     if (record.ended_unix_ms + kOneFailureMs < newest_unix_ms) {

@@ -65,7 +65,7 @@ std::string AgoText(uint64_t milliseconds) { return absl::StrCat(AgeText(millise
 
 // "0-127", "0,8,16,24 +12": in their order; those that the column has no room for are counted.
 template <typename Ranks>
-std::string RanksText(const Ranks& ranks) {
+std::string RankRunsText(const Ranks& ranks) {
   constexpr size_t kMostListed = 18;  // characters
   std::string listed;
   for (auto it = ranks.begin(); it != ranks.end();) {
@@ -91,7 +91,7 @@ std::string TransportsText(const v1::JobStatus& job) {
   std::string text;
   for (const auto& [transports, by] : ranks) {
     const std::string whose = by.size() == 1 ? "rank " : "ranks ";
-    text += WrapText(absl::StrCat("Transports of ", whose, RanksText(by), ": ", transports), 4);
+    text += WrapText(absl::StrCat("Transports of ", whose, RankRunsText(by), ": ", transports), 4);
   }
   return text;
 }
@@ -108,13 +108,13 @@ std::string GroupsText(const v1::JobStatus& job) {
 // "" if none was made, or the scheduler is too old to tell.
 std::string SavesText(const v1::Cluster& cluster) {
   const uint64_t saved = cluster.newest_save_unix_ms();
-  if (saved == 0) return "";
   const uint64_t now = cluster.now_unix_ms();  // both by the scheduler's clock
   const std::string failed = cluster.saves_failed() == 0
                                  ? ""
                                  : absl::StrCat(" ", cluster.saves_failed(), " of ",
                                                 Plural(cluster.saves_succeeded() + cluster.saves_failed(), "save"),
                                                 " failed since the scheduler began to lead.");
+  if (saved == 0) return failed;
   return absl::StrCat(" The newest save, ", AgoText(now > saved ? now - saved : 0), ", took ",
                       MillisecondsText(cluster.newest_save_ns(), 1), ".", failed);
 }
@@ -355,7 +355,7 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
   rows = {{"GROUP", "STATE", "RANKS", "WITHIN A NODE", "WIRE", "CHUNKS", "CREDIT", "EPOCH"}};
   for (const v1::GroupStatus& group : job.groups()) {
     const std::string rail = group.rails() == 0 ? "" : absl::StrCat(" rail ", group.rail(), " of ", group.rails());
-    rows.push_back({group.name() + rail, group.state(), RanksText(group.ranks()), OrDash(group.node_reduce()),
+    rows.push_back({group.name() + rail, group.state(), RankRunsText(group.ranks()), OrDash(group.node_reduce()),
                     OrDash(group.wire()), BytesText(group.max_chunk_bytes()),
                     group.credit_chunks() == 0 ? "-" : absl::StrCat(group.credit_chunks()),
                     absl::StrCat(group.epoch())});

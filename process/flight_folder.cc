@@ -78,6 +78,7 @@ void RemoveOldest(const std::string& folder, size_t most_files) {
 absl::Status WriteNewFile(const std::string& path, const std::string& text) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const int error = WriteAndClose(open(path.c_str(), flags, 0644), text);
+  if (error != 0 && error != EEXIST) unlink(path.c_str());  // half a record is none
   return error == 0 ? absl::OkStatus() : absl::UnavailableError(std::strerror(error));
 }
 
@@ -116,6 +117,7 @@ bool FlightFolder::HasRoomLocked() {
   if (hour_began_ns_ == 0 || now_ns - hour_began_ns_ >= kHourNs) {
     hour_began_ns_ = now_ns;
     saved_in_hour_ = 0;
+    gave_up_ = false;
   }
   return !gave_up_ && saved_in_hour_ < kMostFilesAnHour;
 }

@@ -34,11 +34,14 @@ std::string WaitText(const v1::GroupStatus& group) {
   return group.has_missing_servers() ? WaitText(group.missing_servers()) : "waits to be opened";
 }
 
+// Of a job, for a scheduler; whatever the status says.
+constexpr uint32_t kMostRanks = 65536;
+
 std::vector<uint32_t> RanksThatHaveNotJoined(const v1::JobStatus& job) {
   std::set<uint32_t> joined;
   for (const v1::RankStatus& rank : job.ranks()) joined.insert(rank.rank());
   std::vector<uint32_t> missing;
-  for (uint32_t rank = 0; rank < job.world_size(); ++rank) {
+  for (uint32_t rank = 0; rank < std::min(job.world_size(), kMostRanks); ++rank) {
     if (!joined.contains(rank)) missing.push_back(rank);
   }
   return missing;

@@ -207,14 +207,16 @@ of some 10 MB in `build/dist/`. Unpack it there and run `python3 tests/gpu/run_c
 torch: that compiles the plugin first. The bundle has no RDMA.
 
 `make test` runs the library and the plugin on a simulated driver
-([tests/simulated_cuda](../tests/simulated_cuda/README.md)), but for the plugin's other path: where ranks reduce within
-their node, or with `SHOAL_DEVICES=none`, tensors are copied to pinned host memory as a whole, which only a GPU can run.
+([tests/simulated_cuda](../tests/simulated_cuda/README.md)), and with a simulated NCCL
+([tests/simulated_nccl](../tests/simulated_nccl/README.md)), but for the plugin's other path: where the ranks of a node
+can't use NCCL, or with `SHOAL_DEVICES=none`, tensors are copied to pinned host memory as a whole, which only a GPU can
+run.
 
 `python` is the one with torch and the plugin, FILE any text of 100 KB or more, OUT a folder.
 """
 
 GPU_CHECKS_END = """
-The `cuda` tests of the plugin check on both paths, with real kernels and torch's own allocator:
+The `cuda` tests of the plugin check on each path, with real kernels and torch's own allocator:
 - The op waits for the caller's current stream: the tensor is written by a long kernel just before.
 - `wait()` and the future order the caller's stream behind the result: the tensor is read at once, without a device
   synchronisation.

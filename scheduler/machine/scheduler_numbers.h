@@ -40,19 +40,21 @@ inline constexpr std::array<uint64_t, 9> kSaveBoundsMs = {1, 3, 10, 30, 100, 300
 struct SaveNumbers {
   std::array<uint64_t, kSaveBoundsMs.size() + 1> counts{};
   uint64_t total_ns = 0;
+  // Of the newest one that succeeded; 0: none has.
   uint64_t newest_ns = 0;
-  uint64_t newest_unix_ms = 0;  // when the newest one ended; 0: none has
+  uint64_t newest_unix_ms = 0;  // when it ended
   uint64_t succeeded = 0;
   uint64_t failed = 0;
 
   void Count(bool has_succeeded, uint64_t took_ns, Now now) {
     ++(has_succeeded ? succeeded : failed);
     total_ns += took_ns;
-    newest_ns = took_ns;
-    newest_unix_ms = now.unix_ms;
     const auto bound =
         std::lower_bound(kSaveBoundsMs.begin(), kSaveBoundsMs.end(), (took_ns + kNsPerMs - 1) / kNsPerMs);
     ++counts[static_cast<size_t>(bound - kSaveBoundsMs.begin())];
+    if (!has_succeeded) return;
+    newest_ns = took_ns;
+    newest_unix_ms = now.unix_ms;
   }
 };
 

@@ -183,6 +183,8 @@ def test_where_there_is_no_folder_the_line_about_the_failure_says_so(cluster: Cl
         rank.wait_for_line(rf"{said} be had: it is a symbolic link")
         assert rank.wait() == 1
     server.wait_for_line("shard-group-failed")
+    server.send(signal.SIGTERM)
+    server.wait()  # it has written what it writes
     assert "flight-recorded" not in server.output
     assert list(elsewhere.iterdir()) == []
 

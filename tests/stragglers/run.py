@@ -213,14 +213,16 @@ def watch(cluster: Cluster, expected: set[str], ops_of_a_step: int) -> list[Name
     return found
 
 
-def clean(minutes: float, start: Callable[[], contextlib.AbstractContextManager[Cluster]]) -> float:
+def clean(
+    minutes: float, start: Callable[[], contextlib.AbstractContextManager[Cluster]], ops_of_a_step: int
+) -> float:
     """How many steps there were. WrongName: somebody was named."""
     with start() as cluster:
         cluster.wait_until(lambda: any(event["kind"] == "group-opened" for event in cluster.events()), "ranks begin")
         time.sleep(60 * minutes)
         if told := [event for event in cluster.events() if event["kind"].endswith("-slow")]:
             raise WrongName(f"nobody is slow, and still: {told[0]['subject']}: {told[0]['reason']}")
-        return steps_per_s(cluster, OPS_OF_A_STEP) * 60 * minutes
+        return steps_per_s(cluster, ops_of_a_step) * 60 * minutes
 
 
 def spread_of(values: list[float]) -> str:
@@ -298,13 +300,13 @@ def main() -> None:
         if options.minutes > 0:
             large = functools.partial(over_shared_memory, usual=LARGE)
             ways = {
-                "over TCP": over_tcp,
-                "over shared memory": over_shared_memory,
-                "over shared memory, 64 MiB": large,
+                "over TCP": (over_tcp, OPS_OF_A_STEP),
+                "over shared memory": (over_shared_memory, OPS_OF_A_STEP),
+                "over shared memory, 64 MiB": (large, LARGE_OPS_OF_A_STEP),
             }
-            for way, start in ways.items():
+            for way, (start, ops_of_a_step) in ways.items():
                 what = way
-                record["clean_steps"][way] = clean(options.minutes, start)
+                record["clean_steps"][way] = clean(options.minutes, start, ops_of_a_step)
                 print(f"nobody is slow {way}: nobody was named", flush=True)
     except WrongName as error:
         sys.exit(f"FAILED: {what}: {error}")

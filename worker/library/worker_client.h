@@ -98,8 +98,9 @@ class WorkerClient {
 
   // Starts an all-reduce. With check_finite InvalidArgument: the contribution has NaN or infinity; then the group is
   // aborted on all ranks, which are told of it. Unimplemented: a tensor on a device in a group that is reduced within
-  // nodes. InvalidArgument: too many elements for the group's chunk size. ResourceExhausted: too many ops in flight.
-  // Cancelled, Aborted: the group or worker is closed, or the group is broken.
+  // nodes, whose ranks here have no NCCL, or which that does not reduce. FailedPrecondition: it is on another device
+  // than the group's others. InvalidArgument: too many elements for the group's chunk size. ResourceExhausted: too many
+  // ops in flight. Cancelled, Aborted: the group or worker is closed, or the group is broken.
   absl::StatusOr<std::shared_ptr<CallerOp>> AllReduce(const std::shared_ptr<CallerGroup>& group,
                                                       const AllReduceCall& call);
 

@@ -12,7 +12,8 @@
 // burst are left out, because chunks do not divide evenly; bursts of a few chunks for a server do not count, nor does
 // the first one of a map, some of whose chunks went to other servers before.
 //
-// Servers are compared over stretches of bursts, which take kShortestStretchNs together. A server that gets processor
+// Servers are compared over stretches of bursts of kShortestStretchNs, with the pauses between them; where a job pauses
+// for longer, each burst is one. A server that gets processor
 // time in turns with others, as under a CPU limit, makes only those bursts late that meet a turn in which it gets none.
 // Where bursts are shorter than its turns those are few, however long they take. What chance makes late in one burst
 // and early in another cancels out.

@@ -57,6 +57,13 @@ TEST_P(LocalReduceSuite, AllHearWhatRank0SaysOfDevicesIfAllCanReduceThere) {
     for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
       EXPECT_EQ(ranks[rank].devices(kGroup), can_last ? std::optional(said) : std::nullopt);
     }
+    const std::shared_ptr<const NodeFailures> failures = ranks[1].failures(kGroup);
+    if (!can_last || failures == nullptr) continue;  // only where memory is shared for it
+    EXPECT_FALSE(failures->AnyRankHasFailed());
+    ranks[2].port().Fail(kGroup, absl::InternalError("its device has failed"));
+    EXPECT_TRUE(failures->AnyRankHasFailed()) << "before anything else comes of it";
+    ranks[2].port().Close(kGroup);
+    EXPECT_TRUE(failures->AnyRankHasFailed());
   }
 }
 

@@ -120,6 +120,7 @@ class RankUnderTest {
   bool HasMet(GroupHandle group) { return groups_[group].met; }
   // What it heard of devices when it met.
   const std::optional<DeviceMeeting>& devices(GroupHandle group) { return groups_[group].devices; }
+  const std::shared_ptr<const NodeFailures>& failures(GroupHandle group) { return groups_[group].failures; }
   const std::optional<LocalGroupFailed>& failure(GroupHandle group) { return groups_[group].failed; }
   // nullptr: the op is open.
   const absl::Status* EndOf(GroupHandle group, uint64_t ticket) {
@@ -139,6 +140,7 @@ class RankUnderTest {
   struct Group {
     bool met = false;
     std::optional<DeviceMeeting> devices;
+    std::shared_ptr<const NodeFailures> failures;
     std::optional<LocalGroupFailed> failed;
     std::deque<uint64_t> open;
     std::map<uint64_t, absl::Status> ended;
@@ -149,6 +151,7 @@ class RankUnderTest {
     EXPECT_FALSE(groups_[event.group].failed.has_value());
     groups_[event.group].met = true;
     groups_[event.group].devices = event.devices;
+    groups_[event.group].failures = event.failures;
   }
   void On(const LocalPartReduced& event) {
     EXPECT_FALSE(groups_[event.group].failed.has_value());

@@ -146,6 +146,7 @@ TEST_F(OwnFlightFolderTest, IsMadeForThisUserAloneWhenSomethingFails) {
 
 TEST_F(OwnFlightFolderTest, KeepsTheNewestOfAllProcesses) {
   std::filesystem::create_directory(own_);
+  std::filesystem::permissions(own_, std::filesystem::perms::owner_all);
   for (size_t i = 0; i < FlightFolder::kMostFilesOfOwn + 10; ++i) {
     const std::filesystem::path path = own_ / ("shoal-old-" + std::to_string(i) + ".txt");
     std::ofstream(path) << "x";

@@ -83,23 +83,43 @@ TEST_F(NodeDeviceTest, ManyOpsOnDevicesAndInHostMemoryFollowEachOther) {
   });
 }
 
-// Whether a lane of streams outlives an op is for each rank to see; the next op's communicator is the same on all.
-TEST_F(NodeDeviceTest, OneOpAtATimeTakesTheSameCommunicatorOnAllRanks) {
-  RunRanks(cluster_, "one-at-a-time", kRanks, [](TestRank& rank) {
+// Rank 1 calls the group's second op while the first is open. On rank 0 nothing of the group is left by then.
+TEST_F(NodeDeviceTest, AnOpTakesTheSameCommunicatorOnAllRanksWhateverElseTheyCall) {
+  RunRanks(cluster_, "two-groups", kRanks, [](TestRank& rank) {
     Device device(&rank);
+    shoal_group_options options = {};
+    options.struct_size = sizeof(options);
+    options.name = "second";
+    options.node_reduce = SHOAL_NODE_REDUCE_NCCL;
+    shoal_group* second = nullptr;
+    shoal_error error = {};
+    ASSERT_EQ(shoal_group_create(rank.worker(), &options, &second, &error), SHOAL_OK) << error.message;
     constexpr uint64_t kCount = 1000;
-    std::byte* const tensor = device.program().Allocate(4 * kCount);
-    for (int i = 0; i < 60; ++i) {
-      FillOwn(&device, rank.rank(), tensor, kCount);
-      shoal_op* const op = device.Start(tensor, kCount);
+    std::vector<std::byte*> tensors;
+    for (int i = 0; i < 3; ++i) tensors.push_back(device.program().Allocate(4 * kCount));
+    const auto start = [&](int number, shoal_group* group) {
+      FillOwn(&device, rank.rank(), tensors[number], kCount);
+      return device.Start(tensors[number], kCount, /*timeout_ms=*/20'000, group);
+    };
+    const auto finish = [&](int number, shoal_op* op) {
+      const Outcome outcome = TestRank::Finish(op);
+      EXPECT_EQ(outcome.code, SHOAL_OK) << outcome.message;
+      EXPECT_EQ(device.program().Read(device.stream(), tensors[number], kCount), Summed(kCount, kRanks)) << number;
+    };
+    for (int round = 0; round < 5; ++round) {
       if (rank.rank() == 0) {
-        EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
+        finish(0, start(0, rank.group()));
+        finish(1, start(1, second));  // at whose end what has exited is taken back
+        finish(2, start(2, rank.group()));
       } else {
-        device.WaitOnStream(op);
+        shoal_op* const first = start(0, rank.group());
+        shoal_op* const other = start(2, rank.group());
+        finish(1, start(1, second));
+        finish(0, first);
+        finish(2, other);
       }
-      ASSERT_EQ(device.program().Read(device.stream(), tensor, kCount), Summed(kCount, kRanks)) << i;
-      if (rank.rank() != 0) shoal_op_release(op);
     }
+    shoal_group_close(second);
   });
 }
 
