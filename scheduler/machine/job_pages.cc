@@ -169,8 +169,8 @@ class JobPart {
   const Now now_;
   PageRoom& room_;
   JobView& view_;
-  std::optional<uint32_t>
-      registered_;  // servers that serve the job; nullopt: not counted, as nobody asked for that yet
+  // Servers that serve the job; nullopt: not counted, as nobody asked for that yet.
+  std::optional<uint32_t> registered_;
 };
 
 }  // namespace

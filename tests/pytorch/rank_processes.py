@@ -72,6 +72,16 @@ def run_ranks(
     return results
 
 
+def say(word: str) -> None:
+    """For ranks' turns in a test: what a rank says, others hear, by the store of the default group."""
+    dist.distributed_c10d._get_default_store().set(word, "said")
+
+
+def hear(word: str) -> None:
+    """Waits until a rank says the word, for GROUP_TIMEOUT."""
+    dist.distributed_c10d._get_default_store().wait([word], GROUP_TIMEOUT)
+
+
 @functools.cache
 def _fork_server() -> multiprocessing.context.BaseContext:
     # One thread, also in the threads that run callbacks: the bits of a matrix product depend on the number of threads.

@@ -12,7 +12,7 @@ import pytest
 import simulated_device
 import torch
 import torch.distributed as dist
-from rank_processes import run_ranks
+from rank_processes import hear, run_ranks, say
 
 import shoal
 
@@ -50,14 +50,6 @@ def join_node(namespaces: list[str]) -> None:
     if libc.setns(descriptor, CLONE_NEWUSER) != 0:
         raise OSError(ctypes.get_errno(), "setns")
     os.close(descriptor)
-
-
-def say(word: str) -> None:
-    dist.distributed_c10d._get_default_store().set(word, "said")
-
-
-def hear(word: str) -> None:
-    dist.distributed_c10d._get_default_store().wait([word], datetime.timedelta(seconds=60))
 
 
 def reduce_on_nodes(make_group: Callable, namespaces: list[str]) -> None:

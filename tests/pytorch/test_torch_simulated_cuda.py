@@ -11,7 +11,7 @@ import pytest
 import simulated_device
 import torch
 import torch.distributed as dist
-from rank_processes import Failure, run_ranks
+from rank_processes import Failure, hear, run_ranks, say
 
 SUCCESS, TIMEOUT, COMM_ERROR = range(3)  # c10d::WorkResult
 ELEMENTS = 100_003  # some chunks, and no round number
@@ -26,15 +26,6 @@ def built() -> None:
 def settings(cluster, request) -> dict[str, str]:
     ways = {"through servers": simulated_device.ENVIRONMENT, "within a node by NCCL": simulated_device.ON_NODES}
     return cluster.environment() | ways[request.param]
-
-
-# The ranks' turns in a test, by a key in the store of the default group.
-def say(word: str) -> None:
-    dist.distributed_c10d._get_default_store().set(word, "said")
-
-
-def hear(word: str) -> None:
-    dist.distributed_c10d._get_default_store().wait([word], datetime.timedelta(seconds=60))
 
 
 def is_poisoned(tensor: torch.Tensor) -> bool:

@@ -1,26 +1,13 @@
 #include "tests/simulated_cuda/simulated_stream.h"
 
-#include <chrono>
-#include <cstdlib>
-#include <random>
 #include <thread>
+
+#include "tests/simulated_cuda/random_delay.h"
 
 namespace shoal::simulated_cuda {
 namespace {
 
 constexpr int kMostLateUs = 400;
-
-void BeLate() {
-  static std::mutex mutex;
-  static const char* const seed = std::getenv("SIMULATED_CUDA_SEED");
-  static auto* const random = new std::mt19937(seed == nullptr ? 1 : std::strtoul(seed, nullptr, 10));
-  int late_us = 0;
-  {
-    const std::lock_guard lock(mutex);
-    late_us = static_cast<int>((*random)() % kMostLateUs);
-  }
-  std::this_thread::sleep_for(std::chrono::microseconds(late_us));
-}
 
 }  // namespace
 
@@ -75,7 +62,7 @@ void Stream::Run() {
     const Work work = std::move(work_.front());
     work_.pop_front();
     lock.unlock();
-    BeLate();
+    BeLate(kMostLateUs);
     work();
     lock.lock();
     ++done_;

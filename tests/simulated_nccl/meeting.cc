@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <random>
 #include <thread>
+
+#include "tests/simulated_cuda/random_delay.h"
 
 namespace shoal::simulated_nccl {
 namespace {
@@ -33,17 +33,7 @@ void End(const std::string& what) {
   std::abort();
 }
 
-void BeLate() {
-  static std::mutex mutex;
-  static const char* const seed = std::getenv("SIMULATED_CUDA_SEED");
-  static auto* const random = new std::mt19937(seed == nullptr ? 1 : std::strtoul(seed, nullptr, 10));
-  int late_us = 0;
-  {
-    const std::lock_guard lock(mutex);
-    late_us = static_cast<int>((*random)() % kMostLateUs);
-  }
-  std::this_thread::sleep_for(std::chrono::microseconds(late_us));
-}
+void BeLate() { simulated_cuda::BeLate(kMostLateUs); }
 
 std::string Describe(const Call& call) {
   static constexpr const char* kFunctions[] = {"ncclReduceScatter", "ncclAllGather", "ncclReduce", "ncclBroadcast"};

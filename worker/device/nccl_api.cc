@@ -3,18 +3,12 @@
 #include <dlfcn.h>
 
 #include "absl/strings/str_cat.h"
+#include "worker/device/library_function.h"
 
 namespace shoal::nccl {
 namespace {
 
 constexpr char kLibrary[] = "libnccl.so.2";
-
-template <typename Function>
-bool Find(void* library, const char* name, Function* function, std::string* missing) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  if (*function == nullptr) *missing = name;
-  return *function != nullptr;
-}
 
 // Never closed: NCCL's threads outlive whoever called it.
 void* Open(const std::string& library) {
@@ -35,22 +29,22 @@ absl::StatusOr<std::unique_ptr<const Api>> Api::Load(const std::string& library)
   }
   auto api = std::make_unique<Api>();
   std::string missing;
-  const bool found = Find(handle, "ncclGetVersion", &api->get_version, &missing) &&
-                     Find(handle, "ncclGetUniqueId", &api->get_unique_id, &missing) &&
-                     Find(handle, "ncclGetErrorString", &api->get_error_string, &missing) &&
-                     Find(handle, "ncclGetLastError", &api->get_last_error, &missing) &&
-                     Find(handle, "ncclCommInitRankConfig", &api->comm_init_rank_config, &missing) &&
-                     Find(handle, "ncclCommGetAsyncError", &api->comm_get_async_error, &missing) &&
-                     Find(handle, "ncclCommAbort", &api->comm_abort, &missing) &&
-                     Find(handle, "ncclCommDestroy", &api->comm_destroy, &missing) &&
-                     Find(handle, "ncclReduceScatter", &api->reduce_scatter, &missing) &&
-                     Find(handle, "ncclAllGather", &api->all_gather, &missing) &&
-                     Find(handle, "ncclReduce", &api->reduce, &missing) &&
-                     Find(handle, "ncclBroadcast", &api->broadcast, &missing) &&
-                     Find(handle, "ncclGroupStart", &api->group_start, &missing) &&
-                     Find(handle, "ncclGroupEnd", &api->group_end, &missing) &&
-                     Find(handle, "ncclRedOpCreatePreMulSum", &api->red_op_create_pre_mul_sum, &missing) &&
-                     Find(handle, "ncclRedOpDestroy", &api->red_op_destroy, &missing);
+  const bool found = FindFunction(handle, "ncclGetVersion", &api->get_version, &missing) &&
+                     FindFunction(handle, "ncclGetUniqueId", &api->get_unique_id, &missing) &&
+                     FindFunction(handle, "ncclGetErrorString", &api->get_error_string, &missing) &&
+                     FindFunction(handle, "ncclGetLastError", &api->get_last_error, &missing) &&
+                     FindFunction(handle, "ncclCommInitRankConfig", &api->comm_init_rank_config, &missing) &&
+                     FindFunction(handle, "ncclCommGetAsyncError", &api->comm_get_async_error, &missing) &&
+                     FindFunction(handle, "ncclCommAbort", &api->comm_abort, &missing) &&
+                     FindFunction(handle, "ncclCommDestroy", &api->comm_destroy, &missing) &&
+                     FindFunction(handle, "ncclReduceScatter", &api->reduce_scatter, &missing) &&
+                     FindFunction(handle, "ncclAllGather", &api->all_gather, &missing) &&
+                     FindFunction(handle, "ncclReduce", &api->reduce, &missing) &&
+                     FindFunction(handle, "ncclBroadcast", &api->broadcast, &missing) &&
+                     FindFunction(handle, "ncclGroupStart", &api->group_start, &missing) &&
+                     FindFunction(handle, "ncclGroupEnd", &api->group_end, &missing) &&
+                     FindFunction(handle, "ncclRedOpCreatePreMulSum", &api->red_op_create_pre_mul_sum, &missing) &&
+                     FindFunction(handle, "ncclRedOpDestroy", &api->red_op_destroy, &missing);
   if (!found) {
     return absl::NotFoundError(absl::StrCat("NCCL's library ", library.empty() ? kLibrary : library,
                                             " has no function ", missing, "; NCCL 2.14 or later has it"));

@@ -67,8 +67,8 @@ absl::Status CheckFinite(uint32_t rank, const CallerGroup& group, const AllReduc
 }
 
 // nullopt: the group is flat.
-std::optional<LocalReduction> LocalReductionOf(const CallerGroup& group, const AllReduceCall& call) {
-  std::shared_ptr<LocalDevices> devices = group.local_devices();
+std::optional<LocalReduction> LocalReductionOf(const CallerGroup& group, std::shared_ptr<LocalDevices> devices,
+                                               const AllReduceCall& call) {
   if (devices == nullptr) return std::nullopt;
   return LocalReduction{.devices = std::move(devices),
                         .element_count = call.element_count,
@@ -303,12 +303,13 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   }
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group->info(), call.element_count, call.dtype);
   if (!layout.ok()) return layout.status();
+  std::shared_ptr<LocalDevices> devices;
   if (call.device.has_value()) {
-    const bool devices_meet = group->local_devices() != nullptr;
-    if (absl::Status takes = CheckTakesDevices(group->info(), devices_meet); !takes.ok()) return takes;
-    if (devices_meet) {
+    devices = group->local_devices();
+    if (absl::Status takes = CheckTakesDevices(group->info(), devices != nullptr); !takes.ok()) return takes;
+    if (devices != nullptr) {
       absl::Status reduces = DeviceComm::CheckReduces(call.dtype, call.reduce_op, call.premul_factor);
-      if (reduces.ok()) reduces = group->local_devices()->CheckDevice(*call.device);
+      if (reduces.ok()) reduces = devices->CheckDevice(*call.device);
       if (!reduces.ok()) return reduces;
     }
   }
@@ -340,16 +341,17 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
                                  .premul_factor = call.premul_factor,
                                  .submitted_ns = submitted_ns,
                                  .deadline_ns = deadline_ns};
-  const absl::Status status = call.device.has_value() ? io_->SubmitOnDevice(command, op,
-                                                                            {.ticket = ticket,
-                                                                             .group = group->handle(),
-                                                                             .group_id = group->info().id,
-                                                                             .device = *call.device,
-                                                                             .stream = call.stream,
-                                                                             .tensor = call.data,
-                                                                             .bytes = op->bytes(),
-                                                                             .local = LocalReductionOf(*group, call)})
-                                                      : io_->Submit(command, op);
+  const absl::Status status = call.device.has_value()
+                                  ? io_->SubmitOnDevice(command, op,
+                                                        {.ticket = ticket,
+                                                         .group = group->handle(),
+                                                         .group_id = group->info().id,
+                                                         .device = *call.device,
+                                                         .stream = call.stream,
+                                                         .tensor = call.data,
+                                                         .bytes = op->bytes(),
+                                                         .local = LocalReductionOf(*group, std::move(devices), call)})
+                                  : io_->Submit(command, op);
   if (!status.ok()) {
     group->TakeOpBack();
     return status;

@@ -13,10 +13,9 @@
 // the first one of a map, some of whose chunks went to other servers before.
 //
 // Servers are compared over stretches of bursts of kShortestStretchNs, with the pauses between them; where a job pauses
-// for longer, each burst is one. A server that gets processor
-// time in turns with others, as under a CPU limit, makes only those bursts late that meet a turn in which it gets none.
-// Where bursts are shorter than its turns those are few, however long they take. What chance makes late in one burst
-// and early in another cancels out.
+// for longer, each burst is one. A server that gets processor time in turns with others, as under a CPU limit, makes
+// only those bursts late that meet a turn in which it gets none. Where bursts are shorter than its turns those are few,
+// however long they take. What chance makes late in one burst and early in another cancels out.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestStretches stretches, and shows the last
 // whole one. The scheduler compares what the ranks of the group say (scheduler/machine/slow_servers.h, docs/adr/0022).

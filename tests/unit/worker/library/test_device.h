@@ -23,15 +23,22 @@ class Device {
   ProgramOnDevice& program() { return program_; }
   void* stream() { return stream_; }
 
-  shoal_code Start(std::byte* tensor, uint64_t count, shoal_op** op, shoal_error* error, void* stream,
-                   uint64_t timeout_ms = kDeviceTimeoutMs, shoal_group* group = nullptr) {
+  // Of a sum of floats on this device, on this stream.
+  shoal_all_reduce_options Options() const {
     shoal_all_reduce_options options = {};
     options.struct_size = sizeof(options);
     options.dtype = SHOAL_FLOAT32;
     options.op = SHOAL_SUM;
-    options.timeout_ms = timeout_ms;
+    options.timeout_ms = kDeviceTimeoutMs;
     options.on_device = 1;
     options.device = program_.device();
+    options.stream = stream_;
+    return options;
+  }
+  shoal_code Start(std::byte* tensor, uint64_t count, shoal_op** op, shoal_error* error, void* stream,
+                   uint64_t timeout_ms = kDeviceTimeoutMs, shoal_group* group = nullptr) {
+    shoal_all_reduce_options options = Options();
+    options.timeout_ms = timeout_ms;
     options.stream = stream;
     return shoal_all_reduce(group == nullptr ? rank_.group() : group, tensor, count, &options, op, error);
   }

@@ -129,14 +129,8 @@ TEST_F(NodeDeviceTest, AnAverageIsDividedByTheRanksWhereThereAreNoServers) {
     constexpr uint64_t kCount = 1000;
     std::byte* const tensor = device.program().Allocate(4 * kCount);
     FillOwn(&device, rank.rank(), tensor, kCount);
-    shoal_all_reduce_options options = {};
-    options.struct_size = sizeof(options);
-    options.dtype = SHOAL_FLOAT32;
+    shoal_all_reduce_options options = device.Options();
     options.op = SHOAL_AVG;
-    options.on_device = 1;
-    options.device = device.program().device();
-    options.stream = device.stream();
-    options.timeout_ms = kDeviceTimeoutMs;
     shoal_op* op = nullptr;
     shoal_error error = {};
     ASSERT_EQ(shoal_all_reduce(rank.group(), tensor, kCount, &options, &op, &error), SHOAL_OK) << error.message;
@@ -196,13 +190,8 @@ TEST_F(NodeDeviceTest, ATypeThatNcclLacksIsRefusedAndTheGroupGoesOn) {
   RunRanks(cluster_, "int16", kRanks, [](TestRank& rank) {
     Device device(&rank);
     std::byte* const tensor = device.program().Allocate(4000);
-    shoal_all_reduce_options options = {};
-    options.struct_size = sizeof(options);
+    shoal_all_reduce_options options = device.Options();
     options.dtype = SHOAL_INT16;
-    options.op = SHOAL_SUM;
-    options.on_device = 1;
-    options.device = device.program().device();
-    options.stream = device.stream();
     shoal_op* op = nullptr;
     shoal_error error = {};
     EXPECT_EQ(shoal_all_reduce(rank.group(), tensor, 1000, &options, &op, &error), SHOAL_UNIMPLEMENTED);
@@ -224,14 +213,9 @@ TEST_F(NodeDeviceTest, AnotherDeviceOfTheSameRankIsRefusedAndTheGroupGoesOn) {
     ProgramOnDevice other(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), device.program().device() + 1);
     if (other.device() == device.program().device()) return;  // there is but one
     std::byte* const elsewhere = other.Allocate(4000);
-    shoal_all_reduce_options options = {};
-    options.struct_size = sizeof(options);
-    options.dtype = SHOAL_FLOAT32;
-    options.op = SHOAL_SUM;
-    options.on_device = 1;
+    shoal_all_reduce_options options = device.Options();
     options.device = other.device();
     options.stream = other.MakeStream();
-    options.timeout_ms = kDeviceTimeoutMs;
     shoal_op* op = nullptr;
     shoal_error error = {};
     EXPECT_EQ(shoal_all_reduce(rank.group(), elsewhere, 1000, &options, &op, &error), SHOAL_FAILED_PRECONDITION);
