@@ -88,7 +88,7 @@ def test_nccls_functions_are_declared_as_in_its_header(tmp_path):
 
 def test_its_library_has_what_the_worker_looks_up():
     source, header = ((ROOT / f"worker/device/nccl_api.{end}").read_text(encoding="utf-8") for end in ("cc", "h"))
-    names = re.findall(r'Find\(handle, "(\w+)"', source)
+    names = re.findall(r'FindFunction\(handle, "(\w+)"', source)
     assert len(names) == len(re.findall(r"\(\*\w+\)\(", header))
     library = ctypes.CDLL(str(found("nvidia/nccl/lib/libnccl.so.2")))
     for name in names:
