@@ -196,9 +196,10 @@ def settings_page() -> str:
 
 GPU_CHECKS_HEAD = """# Checks on a GPU
 
-No GPU has run them yet. This page is made by `scripts/reference_pages.py` from the table in
-`tests/gpu/gpu_checks.py`. On a node with one CUDA device or more, after `make build`, one command runs all that the
-node can run and writes the result to `build/gpu_checks/`:
+One H200 ran most of them on 2026-11-26, some with faults that are mended and not checked again
+([results](../tests/gpu/results/gpu_checks_2026-11-26.md)); no node with several has. This page is made by
+`scripts/reference_pages.py` from the table in `tests/gpu/gpu_checks.py`. On a node with one CUDA device or more, after
+`make build`, one command runs all that the node can run and writes the result to `build/gpu_checks/`:
 
     build/venv/bin/python tests/gpu/run_checks.py
 
@@ -216,17 +217,19 @@ run.
 """
 
 GPU_CHECKS_END = """
-The `cuda` tests of the plugin check on each path, with real kernels and torch's own allocator:
+`test_torch_cuda.py` checks on each way of an all-reduce, with real kernels and torch's own allocator:
 - The op waits for the caller's current stream: the tensor is written by a long kernel just before.
 - `wait()` and the future order the caller's stream behind the result: the tensor is read at once, without a device
   synchronisation.
 - Work on a side stream (`torch.cuda.stream`), with the default stream busy.
 - A tensor that is dropped right after the call keeps its memory until the op is done (allocator reuse).
 - CPU and CUDA all-reduces mixed in one group keep their order.
+- All-reduces in a CUDA graph are NCCL's, and those after it Shoal's.
+- Host memory stays the same while 10 GiB are under way.
 - DistributedDataParallel on CUDA gives the weights that it gives on the CPU with the same inputs.
 
-Two ranks may share one GPU in all of them except the one of DistributedDataParallel: an all-reduce on the servers needs
-no NCCL, but DDP's set-up does, and NCCL needs one GPU per rank.
+Two ranks share the GPU where there is one: with a `NCCL_HOSTID` for each, NCCL takes them for ranks of different
+machines. Then a GPU turns from one process to the other every two milliseconds or so, and times say little.
 """
 
 

@@ -1,11 +1,22 @@
 #!/usr/bin/env python3
-"""All-reduces of two ranks on one device: Shoal's backend beside NCCL (on a CPU, beside Gloo), in turns.
+"""All-reduces of two ranks on one device, in turns with what bounds them and with NCCL (on a CPU, with Gloo).
 
     python bench/gpu/all_reduce_rates.py --device cuda --output rates.json
 
-Both ranks use the first device, so the figures say what the copies to and from the host cost, and nothing of a network.
-NCCL takes ranks of one device for those of two machines when NCCL_HOSTID differs; if it does not take them, the file
-has its error instead of figures. Time is that of the host from the call to the end of the device's work.
+The contenders:
+- shoal: tensors on the device, by way of two servers on this machine
+- shoal whole: the same with SHOAL_DEVICES=none, which copies a tensor to the host as a whole and then back
+- shoal host: tensors in the host's memory, so what servers and transport take
+- shoal, host: rank 0's tensors on the device and rank 1's in the host's memory, so that no two ranks share the device
+- copies: no reduction; both ranks copy a tensor to pinned host memory and another one from there, at once
+- nccl: takes ranks of one device for those of two machines when NCCL_HOSTID differs, and talks by sockets then; if it
+  does not take them, the file has its error instead of figures
+
+Both ranks use the first device and its one link to the host. A device runs kernels of one process at a time, for two
+milliseconds and more before it turns to the other: where kernels of both wait for each other, as in `shoal` and `nccl`,
+that is what the figures show, and nothing that happens with a device for each rank. `shoal, host` has no such turns:
+none of its ops can be faster than the slower of `copies` and `shoal host`, and the last column is its time in relation
+to that. Time is that of the host from the call to the end of the device's work.
 """
 
 import argparse
@@ -15,31 +26,79 @@ import os
 import pathlib
 import socket
 import statistics
+import subprocess
 import sys
+import threading
 import time
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
-RANKS = 2
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RANKS, SERVERS = 2, 2
 PATIENCE = datetime.timedelta(seconds=60)
 SIZES = [4 << 10, 1 << 20, 16 << 20, 256 << 20]
 ROUNDS = 3
 OPS = {4 << 10: 200, 1 << 20: 50, 16 << 20: 20, 256 << 20: 5}
+CONTENDERS = {
+    "cuda": ["shoal", "shoal, host", "shoal whole", "shoal host", "copies", "nccl"],
+    "cpu": ["shoal", "gloo"],
+}
 
 
-def rank_of_contender(rank: int, backend: str, device: str, port: int, sizes: list[int], results) -> None:
+class Cluster:
+    """A scheduler and servers on this machine."""
+
+    def __init__(self) -> None:
+        programs = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
+        self._processes = []
+        self.address = self._start(programs / "shoal-scheduler", "--listen", "127.0.0.1:0")
+        for _ in range(SERVERS):
+            options = ("--scheduler", self.address, "--advertise", "127.0.0.1", "--net-device", "lo")
+            self._start(programs / "shoal-server", *options)
+
+    def _start(self, *command: object) -> str:
+        """Returns the address on which it listens."""
+        environment = os.environ | {"SHOAL_SERVER_FLIGHT_RECORDER": "off"}
+        arguments = [str(word) for word in command]
+        process = subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
+        self._processes.append(process)
+        for line in process.stdout:
+            _, said, address = line.partition("listening on ")
+            if said:
+                threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe would hold it up
+                return address.split()[0].rstrip(",;")
+        raise RuntimeError(f"{arguments[0]} has ended")
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            process.terminate()
+            process.wait()
+
+
+def rank_of_contender(
+    rank: int, contender: str, address: str, device: str, port: int, sizes: list[int], results
+) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "SHOAL_QUIET": "1"}
+    os.environ |= {"SHOAL_SCHEDULER": address, "SHOAL_JOB_NAME": "rates"}
     os.environ["SHOAL_NODE_REDUCE"] = "off"  # as ranks of two nodes, from the device and by way of servers
+    os.environ["SHOAL_DEVICES"] = "none" if contender == "shoal whole" else "auto"
     os.environ["NCCL_HOSTID"] = f"rank-{rank}"
+    backend = {"copies": "gloo"}.get(contender, contender.split()[0].rstrip(","))
+    if contender == "shoal host" or (contender == "shoal, host" and rank == 1):
+        device = "cpu"
+    torch.set_num_threads(1)  # as torchrun does; threads that fill tensors would keep servers from their cores
     if backend == "shoal":
         import shoal  # noqa: F401  (registers the backend)
     try:
         if device == "cuda":
             torch.cuda.set_device(0)
         dist.init_process_group(backend, rank=rank, world_size=RANKS, timeout=PATIENCE)
-        times_us = {size: time_size(size, device) for size in sizes}
+        take_time = time_copies if contender == "copies" else time_all_reduces
+        times_us = {size: take_time(size, device) for size in sizes}
         dist.destroy_process_group()
         outcome = {"times_us": times_us}
     except Exception as error:
@@ -48,8 +107,8 @@ def rank_of_contender(rank: int, backend: str, device: str, port: int, sizes: li
         results.put(outcome)
 
 
-def time_size(size: int, device: str) -> float:
-    """Of one all-reduce in microseconds, the mean of some in a row."""
+def time_all_reduces(size: int, device: str) -> float:
+    """Of one in microseconds, the mean of some in a row."""
     tensor = torch.ones(size // 4, device=device)
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     for _ in range(3):
@@ -65,16 +124,39 @@ def time_size(size: int, device: str) -> float:
     return (time.perf_counter() - begun) / OPS[size] * 1e6
 
 
+def time_copies(size: int, device: str) -> float:
+    """Of `size` bytes to the host and as many from it, at once, while the other rank does the same."""
+    up, down = (torch.ones(size // 4, device=device) for _ in range(2))
+    from_up, to_down = (torch.ones(size // 4, pin_memory=True) for _ in range(2))
+    streams = [torch.cuda.Stream() for _ in range(2)]
+
+    def copy(times: int) -> None:
+        for _ in range(times):
+            with torch.cuda.stream(streams[0]):
+                from_up.copy_(up, non_blocking=True)
+            with torch.cuda.stream(streams[1]):
+                down.copy_(to_down, non_blocking=True)
+        torch.cuda.synchronize()
+
+    copy(3)
+    dist.barrier()
+    begun = time.perf_counter()
+    copy(OPS[size])
+    taken = time.perf_counter() - begun
+    dist.barrier()
+    return taken / OPS[size] * 1e6
+
+
 def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
-def run(backend: str, device: str, sizes: list[int]) -> dict:
+def run(contender: str, address: str, device: str, sizes: list[int]) -> dict:
     context = multiprocessing.get_context("spawn")
     results = context.SimpleQueue()
-    arguments = (backend, device, free_port(), sizes, results)
+    arguments = (contender, address, device, free_port(), sizes, results)
     ranks = multiprocessing.spawn(rank_of_contender, arguments, RANKS, join=False)
     while not ranks.join(timeout=1):
         pass
@@ -86,30 +168,41 @@ def main() -> int:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--output", type=pathlib.Path, help="write the figures to this JSON file")
     parser.add_argument("--largest", type=int, default=SIZES[-1], metavar="BYTES", help="no tensor is larger")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of all contenders (%(default)s)")
     arguments = parser.parse_args()
     sizes = [size for size in SIZES if size <= arguments.largest]
-    contenders = ["shoal", "nccl" if arguments.device == "cuda" else "gloo"]
-    found = {backend: [] for backend in contenders}
+    contenders = CONTENDERS[arguments.device]
+    found = {contender: [] for contender in contenders}
     errors = {}
-    for _ in range(ROUNDS):
-        for backend in contenders:
-            outcome = run(backend, arguments.device, sizes) if backend not in errors else {}
-            if "error" in outcome:
-                errors[backend] = outcome["error"]
-            elif outcome:
-                found[backend].append(outcome["times_us"])
+    cluster = Cluster()
+    try:
+        for _ in range(arguments.rounds):
+            for contender in contenders:
+                outcome = run(contender, cluster.address, arguments.device, sizes) if contender not in errors else {}
+                if "error" in outcome:
+                    errors[contender] = outcome["error"]
+                elif outcome:
+                    found[contender].append(outcome["times_us"])
+    finally:
+        cluster.stop()
     figures = {
-        backend: {size: statistics.median(each[size] for each in rounds) for size in sizes}
-        for backend, rounds in found.items()
+        contender: {size: statistics.median(each[size] for each in rounds) for size in sizes}
+        for contender, rounds in found.items()
         if rounds
     }
-    print(f"{'bytes':>12}" + "".join(f"{backend + ' us':>14}" for backend in figures))
+    ratios = {}
+    if {"shoal, host", "shoal host", "copies"} <= figures.keys():
+        for size in sizes:
+            ratios[size] = figures["shoal, host"][size] / max(figures["shoal host"][size], figures["copies"][size])
+    print(f"{'bytes':>12}" + "".join(f"{contender + ' us':>16}" for contender in figures) + f"{'to its bound':>16}")
     for size in sizes:
-        print(f"{size:>12}" + "".join(f"{figures[backend][size]:>14.1f}" for backend in figures))
-    for backend, error in errors.items():
-        print(f"{backend}: {error}")
+        row = "".join(f"{figures[contender][size]:>16.1f}" for contender in figures)
+        print(f"{size:>12}{row}" + (f"{ratios[size]:>16.2f}" if ratios else ""))
+    for contender, error in errors.items():
+        print(f"{contender}: {error}")
     if arguments.output is not None:
-        result = {"device": arguments.device, "ranks": RANKS, "rounds": ROUNDS, "median_us": figures, "errors": errors}
+        result = {"device": arguments.device, "ranks": RANKS, "servers": SERVERS, "rounds": arguments.rounds}
+        result |= {"median_us": figures, "all_us": found, "shoal_to_its_bound": ratios, "errors": errors}
         arguments.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 1 if "shoal" in errors else 0
 

@@ -1,6 +1,7 @@
 """The c10d backend's registration and its factory."""
 
 import functools
+import os
 import urllib.parse
 from collections.abc import Callable
 
@@ -147,8 +148,10 @@ def _options_of_inner(
 ) -> dist.distributed_c10d._DistributedBackendOptions:
     """Name, ranks and timeout are the group's; the keys in the store are apart."""
     inner = dist.distributed_c10d._DistributedBackendOptions()
-    for name in ("group_rank", "group_size", "timeout", "group_id", "global_ranks_in_group", "process_group"):
+    for name in ("group_rank", "group_size", "timeout", "group_id", "global_ranks_in_group"):
         setattr(inner, name, getattr(options, name))
+    if hasattr(options, "process_group"):  # not in torch 2.11
+        inner.process_group = options.process_group
     inner.store = dist.PrefixStore(f"shoal_inner/{membership.generation()}/{device}", options.store)
     return inner
 
@@ -169,8 +172,11 @@ def _create_gloo(
         return creator(options, None)
     # torch's creator has no use for options of Gloo.
     backend_options = backend_options or dist.ProcessGroupGloo._Options()
-    if not backend_options._devices:
-        backend_options._devices = [dist.ProcessGroupGloo.create_default_device()]
+    if not backend_options._devices:  # as torch makes them
+        interfaces = list(filter(None, os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")))
+        gloo = dist.ProcessGroupGloo
+        named = [gloo.create_device(interface=interface) for interface in interfaces]
+        backend_options._devices = named or [gloo.create_default_device()]
     backend_options._timeout = options.timeout
     backend_options.global_ranks_in_group = options.global_ranks_in_group
     backend_options.group_name = options.group_id

@@ -133,6 +133,10 @@ class Membership:
             cuda=self._has_devices(), device_memory_bytes=self.settings.device_memory,
             on_closed=self.stop_services,
         )  # fmt: skip
+        # Where the program has chosen its device already, so that its first all-reduce there does not wait for what
+        # runs on it. is_initialized: a process that does not use a GPU gets nothing there.
+        if self._has_devices() and torch.cuda.is_initialized():
+            self.session.open_device(torch.cuda.current_device())
 
     def _has_devices(self) -> bool:
         return self.settings.devices == "cuda" or (self.settings.devices == "auto" and torch.cuda.is_available())

@@ -32,6 +32,13 @@ c10d::WorkResult WorkResultOf(shoal_code code) {
   return code == SHOAL_DEADLINE_EXCEEDED ? c10d::WorkResult::TIMEOUT : c10d::WorkResult::COMM_ERROR;
 }
 
+// Where a device has failed, torch ends the process of whoever frees memory there that several streams have used. The
+// error belongs to the program, which gets it from its next call, and not to a thread of ours: we let go of nothing.
+template <typename Holder>
+void KeepForever(Holder holder) {
+  [[maybe_unused]] const auto* const kept = new Holder(std::move(holder));
+}
+
 }  // namespace
 
 AllReduceWork::AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
@@ -70,6 +77,7 @@ AllReduceWork::~AllReduceWork() {
         code = SHOAL_INTERNAL;
       }
       if (code != SHOAL_OK) rest->code = code;
+      if (code == SHOAL_INTERNAL && staged.on_device()) KeepForever(std::move(staged));
       if (rest->open_parts.fetch_sub(1) == 1 && rest->on_end) rest->on_end(rest->code, duration_ns);
     });
   }
@@ -260,6 +268,10 @@ void AllReduceWork::NoteFailure(shoal_code code, const std::string& message) {
 }
 
 void AllReduceWork::Complete() {
+  if (code_ == SHOAL_INTERNAL && !tensors_.front().is_cpu()) {
+    KeepForever(tensors_);
+    for (const Part& part : parts_) KeepForever(part.staged);
+  }
   if (on_end_) on_end_(code_, duration_ns_);
   c10::intrusive_ptr<c10::ivalue::Future> tensors_future;
   c10::intrusive_ptr<c10::ivalue::Future> work_result_future;

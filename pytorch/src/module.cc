@@ -164,6 +164,7 @@ void DefineSession(py::module_& module) {
            py::arg("checksums"), py::arg("check_finite"), py::arg("flight_recorder"), py::arg("colocation"),
            py::arg("colocate_without_servers"), py::arg("quiet"), py::arg("node_reduce"), py::arg("cuda"),
            py::arg("device_memory_bytes"), py::arg("on_closed"))
+      .def("open_device", &Session::OpenDevice, py::arg("device"), GilReleased())
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), GilReleased())
       .def("close", &Session::Close, GilReleased())

@@ -81,6 +81,17 @@ shoal_worker* Session::OpenWorker() {
   return worker_;
 }
 
+void Session::OpenDevice(uint32_t device) {
+  shoal_worker* worker = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    worker = OpenWorker();
+  }
+  shoal_error error = {};
+  library_.Check(library_.shoal_worker_open_device(worker, device, &error), error,
+                 "can't use CUDA device " + std::to_string(device));
+}
+
 std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
                                             uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire,
                                             uint32_t node_reduce) {

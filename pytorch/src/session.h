@@ -158,6 +158,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // As shoal_worker_open_device has it. Throws ShoalError.
+  void OpenDevice(uint32_t device);
   // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16" or "fp16".
   // `node_reduce`: a shoal_node_reduce. Throws ShoalError.
   std::shared_ptr<Group> CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,

@@ -89,7 +89,7 @@ class ShoalBackend : public c10d::Backend {
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
   void eagerConnectSingleDevice(at::Device device) override;
-  void setBoundDeviceId(std::optional<at::Device> device) override;
+  void setBoundDeviceId(std::optional<at::Device> device);  // not virtual in torch 2.11
   void setGroupUid(const std::string& uid) override;
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;

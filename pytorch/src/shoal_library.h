@@ -31,6 +31,7 @@ class ShoalError : public std::runtime_error {
   F(shoal_code_name)                \
   F(shoal_worker_connect)           \
   F(shoal_worker_close)             \
+  F(shoal_worker_open_device)       \
   F(shoal_group_create)             \
   F(shoal_group_abort)              \
   F(shoal_group_close)              \

@@ -2,7 +2,9 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <map>
 #include <mutex>
@@ -37,10 +39,12 @@ void Copy(const at::Tensor& to, const at::Tensor& from) {
 
 template <typename Guard>
 bool IsCapturingStream(const Guard& guard, const c10::Stream& stream) {
-  if constexpr (requires { guard.isStreamCapturing(stream); }) {  // not in every torch that we build against
+  if constexpr (requires { guard.isStreamCapturing(stream); }) {
     return guard.isStreamCapturing(stream);
-  } else {
-    return false;
+  } else {  // torch 2.11 says it in Python alone
+    const c10::DeviceGuard on_its_device(stream.device());
+    const pybind11::gil_scoped_acquire acquired;
+    return pybind11::module_::import("torch.cuda").attr("is_current_stream_capturing")().template cast<bool>();
   }
 }
 

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 
 CUDA_TESTS = "{python} -m pytest tests/pytorch/test_torch_cuda.py -rA"
 DRIVER = {"SHOAL_TEST_CUDA_LIBRARY": "libcuda.so.1"}
+DEVICE_TESTS = "{python} -m pytest tests/pytorch/test_torch_devices.py tests/pytorch/test_torch_node_devices.py -rA"
+ON_GPU = {"TEST_ON_GPU": "1"}
 TRAINING = (
-    "{python} -m torch.distributed.run --nproc-per-node 2 examples/train_gpt.py --device cuda --text {text} --steps 50"
+    "{python} -m torch.distributed.run --nproc-per-node 2 tests/gpu/share_device.py examples/train_gpt.py "
+    "--device cuda --text {text} --steps 50"
 )
 
 
@@ -44,13 +47,6 @@ CHECKS = (
     ),
     Check(
         "library",
-        "build/tests/worker_c_api_device_test",
-        "as before: streams that share a hardware queue do not hold each other up",
-        {**DRIVER, "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
-        skipped=1,
-    ),
-    Check(
-        "library",
         "build/tests/worker_c_api_node_device_test",
         "all pass: NCCL reduces within the node (SHOAL_NCCL_LIBRARY names it where it is not the system's)",
         DRIVER,
@@ -64,32 +60,44 @@ CHECKS = (
     ),
     Check(
         "library",
+        "compute-sanitizer --error-exitcode 1 build/tests/worker_c_api_device_test",
+        "no access outside of an allocation is reported",
+        DRIVER,
+        skipped=1,
+    ),
+    Check(
+        "library",
         "compute-sanitizer --tool racecheck --error-exitcode 1 build/tests/worker_c_api_device_test",
         "no hazard is reported",
         DRIVER,
         skipped=1,
     ),
     Check("plugin", "{python} -m shoal.info", "`inner backends: cpu gloo, cuda nccl`", output="cuda nccl"),
-    Check("plugin", CUDA_TESTS + " -k 'not ddp and not nccl'", "all pass, and none is skipped", timeout_s=600),
     Check(
         "plugin",
-        CUDA_TESTS + " -k 'not ddp and not nccl'",
+        DEVICE_TESTS,
+        "all pass but two, which are skipped: all that holds on the simulated device, and two nodes of two ranks",
+        ON_GPU,
+        skipped=2,  # the same with and without NCCL
+    ),
+    Check(
+        "plugin",
+        DEVICE_TESTS,
+        "as before: streams that share a hardware queue do not hold each other up",
+        {**ON_GPU, "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+        skipped=2,
+    ),
+    Check("plugin", CUDA_TESTS, "all pass, and none is skipped"),
+    Check(
+        "plugin",
+        CUDA_TESTS + " -k 'not memory'",
         "as before, with each kernel waited for",
         {"CUDA_LAUNCH_BLOCKING": "1"},
-        timeout_s=600,
     ),
     Check(
         "plugin",
-        "compute-sanitizer --tool racecheck --error-exitcode 1 " + CUDA_TESTS + " -k 'not ddp and not nccl'",
-        "no hazard is reported",
-        timeout_s=600,
-    ),
-    Check("plugin", CUDA_TESTS + " -k 'nccl and not ddp'", "as before, within the node by NCCL", devices=2),
-    Check(
-        "plugin",
-        CUDA_TESTS + " -k ddp",
-        "DistributedDataParallel on CUDA gives the weights that it gives on the CPU",
-        devices=2,
+        "compute-sanitizer --target-processes all --error-exitcode 1 " + CUDA_TESTS + " -k 'producer and from'",
+        "no access outside of an allocation is reported",
     ),
     Check(
         "plugin",
@@ -101,20 +109,15 @@ CHECKS = (
         "plugin",
         TRAINING + " --backend shoal --summary {out}/shoal.json",
         "the loss falls, and the digests are equal",
-        devices=2,
-        timeout_s=600,
     ),
     Check(
         "plugin",
         TRAINING + " --backend cpu:gloo,cuda:nccl --summary {out}/nccl.json",
         "as before",
-        devices=2,
-        timeout_s=600,
     ),
     Check(
         "plugin",
         "{python} tests/gpu/compare_losses.py {out}/shoal.json {out}/nccl.json",
         "the losses of the two agree within 1e-3",
-        devices=2,
     ),
 )

@@ -120,7 +120,8 @@ def _run_rank(
     for name in [name for name in os.environ if name.startswith("SHOAL_") and name != "SHOAL_LIBRARY"]:
         del os.environ[name]
     os.environ.update({"SHOAL_FLIGHT_RECORDER": "off"} | environment)  # groups fail on purpose
-    os.environ["TEST_RANK"] = str(rank)  # for what a function does before there is a group
+    # For what a function does before there is a group.
+    os.environ |= {"TEST_RANK": str(rank), "TEST_RANKS": str(world_size)}
     torch.set_num_threads(1)
 
     def make_group() -> None:

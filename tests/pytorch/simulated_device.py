@@ -15,19 +15,20 @@ import types
 from collections.abc import Iterator
 
 import torch
-from torch.utils import cpp_extension
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = pathlib.Path(__file__).with_name("simulated_torch_cuda.cc")
 DRIVER = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")).parent / "tests" / "libsimulated_cuda.so"
 NCCL = DRIVER.with_name("libsimulated_nccl.so")
-ENVIRONMENT = {"SHOAL_DEVICES": "cuda", "SHOAL_CUDA_LIBRARY": str(DRIVER), "SHOAL_NODE_REDUCE": "off"}
-ON_NODES = ENVIRONMENT | {"SHOAL_NCCL_LIBRARY": str(NCCL), "SHOAL_NODE_REDUCE": "nccl"}
+LIBRARIES = {"SHOAL_CUDA_LIBRARY": str(DRIVER), "SHOAL_NCCL_LIBRARY": str(NCCL)}
 CCACHE = "/usr/lib/ccache"
 
 
 def build() -> pathlib.Path:
     """Compiles the extension unless it is there: build/tests/simulated_torch_cuda-HASH.so."""
+    # Imported here: it looks for GPUs, and a process that has done so has threads and can't change its namespaces.
+    from torch.utils import cpp_extension
+
     text = hashlib.sha256(SOURCE.read_bytes() + torch.__version__.encode()).hexdigest()[:16]
     library = DRIVER.with_name(f"simulated_torch_cuda-{text}.so")
     if not library.is_file():

@@ -365,6 +365,7 @@ PYBIND11_MODULE(simulated_torch_cuda, module) {
   module.doc() = "torch's CUDA devices on the simulated driver";
   using GilReleased = py::call_guard<py::gil_scoped_release>;
   py::class_<Gate, std::unique_ptr<Gate, py::nodelete>>(module, "Gate").def("open", &OpenGate);
+  module.attr("devices") = kDevices;
   module.def("use", &Use, py::arg("library"));
   module.def("on_device", &OnDevice, py::arg("tensor"), py::arg("device") = 0, GilReleased());
   module.def("empty_like", &EmptyLike, py::arg("tensor"), py::arg("device") = 0, GilReleased());

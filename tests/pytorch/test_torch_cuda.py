@@ -1,6 +1,9 @@
-"""CUDA tensors, from the device and by way of host memory; skipped without a GPU (docs/gpu_checks.md). The ranks may
-share one GPU: the inner backend is not used."""
+"""CUDA tensors with torch's own kernels and allocator, on each way that an all-reduce takes; skipped without a GPU
+(docs/gpu_checks.md). The ranks may share one GPU. What holds on a simulated device too: test_torch_devices.py."""
 
+import re
+
+import gpu_device
 import pytest
 import torch
 import torch.distributed as dist
@@ -14,15 +17,15 @@ WAYS = {
     "by way of host memory": {"SHOAL_DEVICES": "none", "SHOAL_NODE_REDUCE": "off"},
     "by NCCL within the node": {"SHOAL_DEVICES": "cuda", "SHOAL_NODE_REDUCE": "nccl"},
 }
-needs_two = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="NCCL wants a GPU a rank")
 
 
-@pytest.fixture(params=[*list(WAYS)[:2], pytest.param(list(WAYS)[2], marks=needs_two)])
+@pytest.fixture(params=WAYS)
 def environment(cluster, request) -> dict[str, str]:
     return cluster.environment() | WAYS[request.param]
 
 
 def use_own_device() -> torch.device:
+    gpu_device.share()
     device = torch.device("cuda", dist.get_rank() % torch.cuda.device_count())
     torch.cuda.set_device(device)
     return device
@@ -121,9 +124,61 @@ def train_on(device_type: str) -> list[torch.Tensor]:
     return [parameter.detach().cpu() for parameter in model.parameters()]
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="DDP's set-up uses NCCL, which wants a GPU a rank")
 def test_cuda_ddp_gives_the_weights_of_the_cpu(environment):
     on_gpu = run_ranks(2, train_on, "cuda", environment=environment)
     on_cpu = run_ranks(2, train_on, "cpu", environment=environment)
     for ours, theirs in zip(on_gpu[0], on_cpu[0]):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def capture_and_replay() -> None:
+    device, ranks = use_own_device(), dist.get_world_size()
+    tensor = torch.ones(100_003, device=device)
+    dist.broadcast(tensor, 0)  # NCCL, which reduces what is captured, can't meet the other rank during a capture
+    dist.all_reduce(tensor)
+    assert (tensor == ranks).all()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        dist.all_reduce(tensor)
+        tensor.mul_(3)
+    for number in range(3):
+        tensor.fill_(number)
+        graph.replay()
+        assert (tensor == number * ranks * 3).all()
+    tensor.fill_(1)
+    dist.all_reduce(tensor)  # not captured: as before
+    assert (tensor == ranks).all()
+
+
+def test_cuda_graphs_have_the_reduction_of_the_inner_backend(environment):
+    run_ranks(2, capture_and_replay, environment=environment)
+
+
+ARENA_MIB = 64
+BACKWARD_GIB = 10
+
+
+def resident_mib() -> int:
+    with open("/proc/self/status", encoding="utf-8") as status:
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read())[1]) >> 10
+
+
+def reduce_10_gib() -> int:
+    device, ranks = use_own_device(), dist.get_world_size()
+    count = 64 << 20  # 256 MiB
+    tensors = [torch.full((count,), float(number), device=device) for number in range(BACKWARD_GIB * 4)]
+    dist.all_reduce(torch.ones(count, device=device))
+    torch.cuda.synchronize()
+    before = resident_mib()
+    for tensor in tensors:
+        dist.all_reduce(tensor, async_op=True)
+    torch.cuda.synchronize()
+    for number, tensor in enumerate(tensors):
+        assert (tensor == number * ranks).all(), number
+    return resident_mib() - before
+
+
+def test_cuda_host_memory_stays_the_same_in_a_backward_of_10_gib(cluster):
+    environment = cluster.environment() | WAYS["from the device"] | {"SHOAL_DEVICE_MEMORY": f"{ARENA_MIB}M"}
+    for grown_mib in run_ranks(2, reduce_10_gib, environment=environment):
+        assert grown_mib < ARENA_MIB, f"{grown_mib} MiB more than after the first operation"

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
@@ -116,6 +117,18 @@ def one_rank_world() -> None:
 
 def test_a_world_of_one_needs_nothing():
     run_ranks(1, one_rank_world)
+
+
+def give_options_to_gloo() -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.barrier(dist.new_group(pg_options=dist.ProcessGroupGloo._Options()))
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo,no-such-device"
+    with pytest.raises(RuntimeError, match="no-such-device"):
+        dist.new_group(pg_options=dist.ProcessGroupGloo._Options())
+
+
+def test_the_inner_gloo_uses_the_named_interfaces_also_with_options(cluster):
+    run_ranks(2, give_options_to_gloo, environment=cluster.environment())
 
 
 def mixed_backends(make_group) -> None:

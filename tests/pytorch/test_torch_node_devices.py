@@ -1,6 +1,7 @@
 """CUDA tensors of nodes with several ranks: NCCL reduces to each rank's part, the part goes through the servers, NCCL
-gathers; on torch's CUDA devices over the simulated driver, with tests/simulated_nccl. Two nodes are two user namespaces
-of this one, which is what makes nodes differ for Shoal (process/node_identity.h)."""
+gathers; on torch's CUDA devices over the simulated driver, with tests/simulated_nccl, or on a GPU with TEST_ON_GPU=1,
+which the ranks share. Two nodes are two user namespaces of this one, which is what makes nodes differ for Shoal
+(process/node_identity.h)."""
 
 import ctypes
 import datetime
@@ -8,8 +9,8 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 
+import device_under_test
 import pytest
-import simulated_device
 import torch
 import torch.distributed as dist
 from rank_processes import hear, run_ranks, say
@@ -25,7 +26,7 @@ CLONE_NEWUSER = 0x10000000
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    simulated_device.build()
+    device_under_test.build()
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +55,14 @@ def join_node(namespaces: list[str]) -> None:
 
 def reduce_on_nodes(make_group: Callable, namespaces: list[str]) -> None:
     join_node(namespaces)
-    cuda = simulated_device.load()
+    cuda = device_under_test.load()
     make_group()
     rank = dist.get_rank()
     total = sum(range(1, RANKS + 1))
+    for count in (1, 100, ELEMENTS):  # the first ones may wait for what runs on the device, and for the other rank
+        for _ in range(2):  # in turns on two streams
+            dist.all_reduce(cuda.on_device(torch.ones(count)))
+    cuda.synchronize()
     for count in (1, 100, ELEMENTS):
         for dtype in (torch.float32, torch.bfloat16, torch.int64):
             tensor = cuda.on_device(torch.zeros(count, dtype=dtype))
@@ -88,13 +93,13 @@ def reduce_on_nodes(make_group: Callable, namespaces: list[str]) -> None:
 
 
 def test_ranks_of_a_node_reduce_on_their_devices_and_each_pushes_its_part(cluster, namespaces):
-    environment = cluster.environment() | simulated_device.ON_NODES
+    environment = cluster.environment() | device_under_test.ON_NODES
     run_ranks(RANKS, reduce_on_nodes, namespaces, environment=environment, init=False)
 
 
 def lose_a_rank(make_group: Callable, namespaces: list[str]) -> str:
     join_node(namespaces)
-    cuda = simulated_device.load()
+    cuda = device_under_test.load()
     make_group()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     dist.all_reduce(tensor)
@@ -114,7 +119,7 @@ def lose_a_rank(make_group: Callable, namespaces: list[str]) -> str:
 
 
 def test_a_rank_that_dies_is_named_on_both_nodes_and_streams_go_on(cluster, namespaces):
-    environment = cluster.environment() | simulated_device.ON_NODES
+    environment = cluster.environment() | device_under_test.ON_NODES
     results = run_ranks(RANKS, lose_a_rank, namespaces, environment=environment, init=False, expect_failures=True)
     for message in results[: RANKS - 1]:
         assert isinstance(message, str), message

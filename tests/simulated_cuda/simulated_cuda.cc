@@ -350,6 +350,7 @@ Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, void* stream) 
 Result cuModuleLoadData(void** module, const void* image) {
   if (Current() == nullptr) return kInvalidContext;
   if (std::strstr(static_cast<const char*>(image), ".version") == nullptr) return kInvalidValue;
+  Stream::SynchronizeAll(Current()->device);  // as the real one does
   *module = const_cast<void*>(image);
   return kSuccess;
 }

@@ -1,6 +1,8 @@
 #include "tests/simulated_cuda/simulated_stream.h"
 
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "tests/simulated_cuda/random_delay.h"
 
@@ -8,6 +10,12 @@ namespace shoal::simulated_cuda {
 namespace {
 
 constexpr int kMostLateUs = 400;
+
+std::mutex all_mutex;
+std::vector<Stream*>& AllStreams() {  // under all_mutex
+  static auto* const streams = new std::vector<Stream*>();
+  return *streams;
+}
 
 }  // namespace
 
@@ -39,6 +47,10 @@ std::shared_ptr<EventRecord> Event::newest_record() {
 }
 
 Stream::Stream(uint32_t device) : device_(device) {
+  {
+    const std::lock_guard lock(all_mutex);
+    AllStreams().push_back(this);
+  }
   std::thread([this] { Run(); }).detach();
 }
 
@@ -53,6 +65,17 @@ void Stream::Synchronize() {
   std::unique_lock lock(mutex_);
   const uint64_t until = put_;
   changed_.wait(lock, [&] { return done_ >= until; });
+}
+
+void Stream::SynchronizeAll(uint32_t device) {
+  std::vector<Stream*> streams;
+  {
+    const std::lock_guard lock(all_mutex);
+    streams = AllStreams();
+  }
+  for (Stream* const stream : streams) {
+    if (stream->device() == device) stream->Synchronize();
+  }
 }
 
 void Stream::Run() {

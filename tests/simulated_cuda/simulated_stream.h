@@ -48,6 +48,8 @@ class Stream {
   void Put(Work work);
   // Until all that was put in is done.
   void Synchronize();
+  // The same for all streams of the device.
+  static void SynchronizeAll(uint32_t device);
   std::atomic<bool>& is_capturing() { return is_capturing_; }
 
  private:

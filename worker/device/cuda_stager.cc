@@ -118,6 +118,11 @@ void CudaStager::KeepForOthers() {
 
 // ---- callers ----
 
+absl::Status CudaStager::Open(uint32_t ordinal) {
+  const std::lock_guard driver_lock(driver_mutex_);
+  return FindDevice(ordinal).status();
+}
+
 absl::StatusOr<std::shared_ptr<DeviceOp>> CudaStager::Prepare(const DeviceOpCall& call) {
   const std::lock_guard driver_lock(driver_mutex_);
   const absl::StatusOr<CudaDevice*> device = FindDevice(call.device);

@@ -63,6 +63,10 @@ class CudaStager final : public Stager {
 
   // ---- callers ----
 
+  // Loads the kernel there, and locks the memory that chunks go through; otherwise the first op does. The driver waits
+  // for all that runs on the device before it loads a kernel. InvalidArgument: there is no such device.
+  // ResourceExhausted: the host's memory can't be locked. Internal: what the driver said.
+  absl::Status Open(uint32_t ordinal);
   // Begins an op, behind what is in the caller's stream now; Launch or Drop follows. From here on EndOp and copies find
   // it. InvalidArgument: there is no such device. FailedPrecondition: the stream is being captured into a graph.
   // ResourceExhausted: too many are under way, or the host's memory can't be locked. Internal: what the driver said.

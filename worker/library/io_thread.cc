@@ -150,6 +150,10 @@ void IoThread::ReadyTensors::Post(WorkerCommand command) {
   if (queue != nullptr) queue->Post(std::move(command)).IgnoreError();  // a worker that is closing has ended the op
 }
 
+absl::Status IoThread::OpenDevice(uint32_t ordinal) {
+  return stager_ == nullptr ? NoDevicesError() : stager_->Open(ordinal);
+}
+
 absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op,
                                       const DeviceOpCall& call) {
   if (stager_ == nullptr) return NoDevicesError();

@@ -62,9 +62,11 @@ class IoThread {
 
   // Errors: those of SubmitQueue::Submit.
   absl::Status Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op);
-  // Of a tensor on a device. The host waits for nothing that is on the device. FailedPrecondition: this worker was
-  // connected without devices, or the stream is being captured. Other errors: those of SubmitQueue::Submit and
-  // CudaStager::Prepare. What goes wrong later ends the op.
+  // Errors: those of CudaStager::Open; FailedPrecondition: this worker was connected without devices.
+  absl::Status OpenDevice(uint32_t ordinal);
+  // Of a tensor on a device. The host waits for nothing that is on a device that was opened. FailedPrecondition: this
+  // worker was connected without devices, or the stream is being captured. Other errors: those of SubmitQueue::Submit
+  // and CudaStager::Prepare. What goes wrong later ends the op.
   absl::Status SubmitOnDevice(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op,
                               const DeviceOpCall& call);
   // What comes in the stream after this call sees the result of an op that was submitted on a device. Errors: those of

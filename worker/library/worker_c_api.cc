@@ -22,7 +22,6 @@
 #include "worker/library/c_boundary.h"
 #include "worker/library/network_card.h"
 #include "worker/library/worker_client.h"
-#include "worker/machine/group_words.h"
 #include "worker/machine/op_plan.h"
 
 // The handle stays when its worker is closed: a thread may be on its way into shoal_next_completion, and must learn
@@ -318,6 +317,13 @@ void shoal_worker_close(shoal_worker* worker) {
   });
 }
 
+shoal_code shoal_worker_open_device(shoal_worker* worker, uint32_t device, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
+    return client.ok() ? (*client)->OpenDevice(device) : client.status();
+  });
+}
+
 shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* options, shoal_group** group,
                               shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
@@ -342,9 +348,8 @@ uint32_t shoal_group_size(const shoal_group* group) { return group == nullptr ? 
 
 int shoal_group_takes_devices(const shoal_group* group) {
   if (group == nullptr) return 0;
-  const bool devices_meet = group->group->local_devices() != nullptr;
-  if (!shoal::CheckTakesDevices(group->group->info(), devices_meet).ok()) return 0;
-  return devices_meet ? 2 : 1;
+  if (!group->client->CheckTakesDevices(*group->group).ok()) return 0;
+  return group->group->local_devices() != nullptr ? 2 : 1;
 }
 
 shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,

@@ -294,6 +294,13 @@ absl::StatusOr<std::shared_ptr<const nccl::Api>> WorkerClient::Nccl() {
   return *nccl_;
 }
 
+absl::Status WorkerClient::OpenDevice(uint32_t ordinal) { return io_->OpenDevice(ordinal); }
+
+absl::Status WorkerClient::CheckTakesDevices(const CallerGroup& group) const {
+  if (!options_.cuda) return NoDevicesError();
+  return shoal::CheckTakesDevices(group.info(), group.local_devices() != nullptr);
+}
+
 absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::shared_ptr<CallerGroup>& group,
                                                                   const AllReduceCall& call) {
   if (absl::Status failure = group->failure(); !failure.ok()) {
@@ -305,8 +312,8 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   if (!layout.ok()) return layout.status();
   std::shared_ptr<LocalDevices> devices;
   if (call.device.has_value()) {
+    if (absl::Status takes = CheckTakesDevices(*group); !takes.ok()) return takes;
     devices = group->local_devices();
-    if (absl::Status takes = CheckTakesDevices(group->info(), devices != nullptr); !takes.ok()) return takes;
     if (devices != nullptr) {
       absl::Status reduces = DeviceComm::CheckReduces(call.dtype, call.reduce_op, call.premul_factor);
       if (reduces.ok()) reduces = devices->CheckDevice(*call.device);

@@ -96,11 +96,18 @@ class WorkerClient {
   // worker's membership.
   absl::StatusOr<std::shared_ptr<CallerGroup>> CreateGroup(GroupOptions group);
 
+  // So that AllReduce does not wait for the device where it is the first one there. Errors: those of
+  // IoThread::OpenDevice.
+  absl::Status OpenDevice(uint32_t ordinal);
+  // OK: AllReduce takes tensors on devices of this group. FailedPrecondition: this worker has no devices.
+  // Unimplemented: its ranks reduce within nodes, and can't among their devices. Any thread.
+  absl::Status CheckTakesDevices(const CallerGroup& group) const;
+
   // Starts an all-reduce. With check_finite InvalidArgument: the contribution has NaN or infinity; then the group is
-  // aborted on all ranks, which are told of it. Unimplemented: a tensor on a device in a group that is reduced within
-  // nodes, whose ranks here have no NCCL, or which that does not reduce. FailedPrecondition: it is on another device
-  // than the group's others. InvalidArgument: too many elements for the group's chunk size. ResourceExhausted: too many
-  // ops in flight. Cancelled, Aborted: the group or worker is closed, or the group is broken.
+  // aborted on all ranks, which are told of it. For a tensor on a device: those of CheckTakesDevices; Unimplemented:
+  // NCCL does not reduce it. FailedPrecondition: it is on another device than the group's others. InvalidArgument: too
+  // many elements for the group's chunk size. ResourceExhausted: too many ops in flight. Cancelled, Aborted: the group
+  // or worker is closed, or the group is broken.
   absl::StatusOr<std::shared_ptr<CallerOp>> AllReduce(const std::shared_ptr<CallerGroup>& group,
                                                       const AllReduceCall& call);
 

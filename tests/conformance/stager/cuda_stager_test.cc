@@ -17,7 +17,7 @@ class CudaHarness {
   Stager& stager() { return *stager_; }
   std::shared_ptr<StagingArena> arena() { return stager_->arena(); }
   std::byte* MakeTensor(const void* content, uint64_t bytes) {
-    std::byte* const tensor = program_.Allocate(bytes);
+    std::byte* const tensor = program_.Allocate((bytes + 3) / 4 * 4);  // it is read in floats
     program_.Write(stream_, tensor, content, bytes);
     return tensor;
   }

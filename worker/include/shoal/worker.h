@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 11
+#define SHOAL_ABI_VERSION 12
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -200,6 +200,13 @@ SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, s
 /* Leaves the job: open ops end with CANCELLED, and groups are closed. A process that runs a colocated server for the
  * job first waits for the other ranks to close the groups that use it, 10 s at most. NULL is allowed. */
 SHOAL_API void shoal_worker_close(shoal_worker* worker);
+
+/* Loads onto the device what all-reduces of tensors there need, which otherwise the first of them does. The driver lets
+ * that wait for all that runs on the device, other threads' work too. From then on no all-reduce waits for the device.
+ * To be called before there is such work, once for each device. INVALID_ARGUMENT: there is no such device.
+ * FAILED_PRECONDITION: the worker was connected without devices. RESOURCE_EXHAUSTED: device_memory_bytes of host memory
+ * can't be locked. INTERNAL: what the driver said. */
+SHOAL_API shoal_code shoal_worker_open_device(shoal_worker* worker, uint32_t device, shoal_error* error);
 
 /* ---- groups ---- */
 

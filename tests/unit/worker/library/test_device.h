@@ -18,7 +18,9 @@ inline constexpr uint64_t kDeviceTimeoutMs = 60'000;
 // A rank's tensors and streams, on the device that its number gives.
 class Device {
  public:
-  explicit Device(TestRank* rank) : rank_(*rank), program_(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank->rank()) {}
+  explicit Device(TestRank* rank) : rank_(*rank), program_(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank->rank()) {
+    if (shoal_group_takes_devices(rank->group()) != 0) Open();
+  }
 
   ProgramOnDevice& program() { return program_; }
   void* stream() { return stream_; }
@@ -55,6 +57,15 @@ class Device {
   }
 
  private:
+  // On all ranks before there is a kernel that waits for another rank: the driver lets the loading of kernels, those of
+  // the program too, wait for all that runs on the device, and ranks may share it.
+  void Open() {
+    shoal_error error = {};
+    EXPECT_EQ(shoal_worker_open_device(rank_.worker(), program_.device(), &error), SHOAL_OK) << error.message;
+    std::vector<float> all_are_here(1);
+    EXPECT_EQ(rank_.AllReduce(&all_are_here, kDeviceTimeoutMs).code, SHOAL_OK);
+  }
+
   TestRank& rank_;
   ProgramOnDevice program_;
   void* const stream_ = program_.MakeStream();

@@ -28,7 +28,12 @@ constexpr auto kPrompt = std::chrono::milliseconds(200);
 
 class DeviceTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1); }
+  static void SetUpTestSuite() {
+    setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1);
+    // The ranks share a real device and a process, and streams that share a hardware queue wait for each other's
+    // kernels.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  }
 
   Cluster cluster_{2, SHOAL_NODE_REDUCE_OFF, SHOAL_DEVICES_CUDA};
 };
@@ -64,7 +69,7 @@ TEST_F(DeviceTest, TheNextKernelSeesTheSumAndTheHostWaitsForNothing) {
       *go = 1;
       EXPECT_EQ(device.program().Read(device.stream(), tensor, count), Summed(count, kRanks, 2));
       EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
-      device.program().Free(tensor);
+      // The tensor stays: to free it waits for all kernels of the process, those of the other rank too.
     }
   });
 }
@@ -123,20 +128,19 @@ TEST_F(DeviceTest, GroupsThatAreCalledInAnotherOrderDoNotDeadlock) {
     shoal_group* const second = MakeGroup(&rank, "second", SHOAL_WIRE_NONE);
     ASSERT_NE(second, nullptr);
     constexpr uint64_t kCount = 20'000;
+    std::vector<std::byte*> tensors;
+    for (int i = 0; i < 6; ++i) tensors.push_back(device.program().Allocate(4 * kCount));
     for (int round = 0; round < 10; ++round) {
       std::vector<shoal_op*> ops;
-      std::vector<std::byte*> tensors;
       for (int i = 0; i < 6; ++i) {
-        tensors.push_back(device.program().Allocate(4 * kCount));
-        FillOwn(&device, rank.rank(), tensors.back(), kCount);
+        FillOwn(&device, rank.rank(), tensors[i], kCount);
         shoal_group* const group = (i % 2 == 0) == (rank.rank() == 0) ? rank.group() : second;
-        ops.push_back(device.Start(tensors.back(), kCount, kDeviceTimeoutMs, group));
+        ops.push_back(device.Start(tensors[i], kCount, kDeviceTimeoutMs, group));
       }
       for (int i = 0; i < 6; ++i) {
         device.WaitOnStream(ops[i]);
         EXPECT_EQ(device.program().Read(device.stream(), tensors[i], kCount), Summed(kCount, kRanks));
         EXPECT_EQ(TestRank::Finish(ops[i]).code, SHOAL_OK);
-        device.program().Free(tensors[i]);
       }
     }
     shoal_group_close(second);
@@ -282,6 +286,40 @@ TEST(DeviceWithoutServersTest, AGroupWithinANodeSaysThatItTakesHostMemoryOnly) {
     shoal_error error = {};
     EXPECT_EQ(device.Start(device.program().Allocate(400), 100, &op, &error, device.stream()), SHOAL_UNIMPLEMENTED);
     EXPECT_THAT(error.message, HasSubstr("SHOAL_NODE_REDUCE_OFF"));
+  });
+}
+
+TEST_F(DeviceTest, ADeviceIsOpenedBeforeThereIsWorkOnIt) {
+  RunRanks(cluster_, "opened", kRanks, [](TestRank& rank) {
+    shoal_error error = {};
+    EXPECT_EQ(shoal_worker_open_device(rank.worker(), 99, &error), SHOAL_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("there is no CUDA device 99"));
+    EXPECT_EQ(shoal_worker_open_device(nullptr, 0, &error), SHOAL_INVALID_ARGUMENT);
+    Device device(&rank);  // opens it, and the driver lets that wait for all that runs there
+    EXPECT_EQ(shoal_worker_open_device(rank.worker(), device.program().device(), &error), SHOAL_OK) << error.message;
+    std::atomic<uint32_t>* const go = device.program().MakeWord();
+    std::byte* const tensor = device.program().Allocate(400);
+    device.program().WaitFor(device.stream(), go);
+    FillOwn(&device, rank.rank(), tensor, 100);
+    const auto called = Clock::now();
+    shoal_op* const op = device.Start(tensor, 100);  // the worker's first one
+    EXPECT_LT(Clock::now() - called, kPrompt) << "the host has waited";
+    *go = 1;
+    EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
+  });
+}
+
+TEST(DeviceWithoutDevicesTest, AFlatGroupSaysThatItTakesHostMemoryOnly) {
+  const Cluster cluster(2, SHOAL_NODE_REDUCE_OFF, SHOAL_DEVICES_NONE);
+  RunRanks(cluster, "no-devices", kRanks, [](TestRank& rank) {
+    EXPECT_EQ(shoal_group_takes_devices(rank.group()), 0);
+    Device device(&rank);
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    EXPECT_EQ(device.Start(device.program().Allocate(400), 100, &op, &error, device.stream()),
+              SHOAL_FAILED_PRECONDITION);
+    EXPECT_THAT(error.message, HasSubstr("shoal_worker_options.devices"));
+    EXPECT_EQ(shoal_worker_open_device(rank.worker(), 0, &error), SHOAL_FAILED_PRECONDITION);
   });
 }
 

@@ -206,11 +206,12 @@ TEST_F(NodeDeviceTest, ATypeThatNcclLacksIsRefusedAndTheGroupGoesOn) {
 
 TEST_F(NodeDeviceTest, AnotherDeviceOfTheSameRankIsRefusedAndTheGroupGoesOn) {
   RunRanks(cluster_, "two-devices", kRanks, [](TestRank& rank) {
+    // Made before there are kernels on the other rank's device: it loads some there, which waits for those that run.
+    ProgramOnDevice other(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank.rank() + 1);
     Device device(&rank);
     std::byte* const tensor = device.program().Allocate(4000);
     FillOwn(&device, rank.rank(), tensor, 1000);
     EXPECT_EQ(TestRank::Finish(device.Start(tensor, 1000)).code, SHOAL_OK);
-    ProgramOnDevice other(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), device.program().device() + 1);
     if (other.device() == device.program().device()) return;  // there is but one
     std::byte* const elsewhere = other.Allocate(4000);
     shoal_all_reduce_options options = device.Options();

@@ -1,14 +1,15 @@
 """Tensors on devices are reduced without the host waiting: the plugin as it is, on torch's CUDA devices over the
-simulated driver (simulated_torch_cuda.cc). The same rules on a GPU: test_torch_cuda.py."""
+simulated driver (simulated_torch_cuda.cc), or on a GPU with TEST_ON_GPU=1. More for a GPU alone: test_torch_cuda.py."""
 
 import datetime
 import os
+import re
 import sys
 import tempfile
 import time
 
+import device_under_test
 import pytest
-import simulated_device
 import torch
 import torch.distributed as dist
 from rank_processes import Failure, hear, run_ranks, say
@@ -19,21 +20,31 @@ ELEMENTS = 100_003  # some chunks, and no round number
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    simulated_device.build()
+    device_under_test.build()
 
 
 @pytest.fixture(params=["through servers", "within a node by NCCL"])
 def settings(cluster, request) -> dict[str, str]:
-    ways = {"through servers": simulated_device.ENVIRONMENT, "within a node by NCCL": simulated_device.ON_NODES}
+    ways = {"through servers": device_under_test.ENVIRONMENT, "within a node by NCCL": device_under_test.ON_NODES}
     return cluster.environment() | ways[request.param]
 
 
+def reduce_first(cuda: object) -> None:
+    """The first reduction on a device may wait for all that runs there, and those of a kind within a node, which NCCL
+    has several ways for, for the other rank."""
+    for count in (ELEMENTS, ELEMENTS + 1):
+        for _ in range(2):  # in turns on two streams
+            dist.all_reduce(cuda.on_device(torch.ones(count)))
+    cuda.synchronize()
+
+
 def is_poisoned(tensor: torch.Tensor) -> bool:
-    return bool(simulated_device.load().on_host(tensor).isnan().all())
+    return bool(device_under_test.load().on_host(tensor).isnan().all())
 
 
 def reduce_what_is_written_late() -> None:
-    cuda, rank, ranks = simulated_device.load(), dist.get_rank(), dist.get_world_size()
+    cuda, rank, ranks = device_under_test.load(), dist.get_rank(), dist.get_world_size()
+    reduce_first(cuda)
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8):
         tensor = cuda.on_device(torch.zeros(ELEMENTS, dtype=dtype))
         gate = cuda.hold_stream()
@@ -49,10 +60,9 @@ def test_a_reduction_comes_after_what_writes_the_tensor_and_before_what_reads_it
 
 
 def wait_while_another_rank_is_late() -> float:
-    cuda, rank = simulated_device.load(), dist.get_rank()
+    cuda, rank = device_under_test.load(), dist.get_rank()
+    reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS))
-    dist.all_reduce(tensor)  # connections, streams
-    cuda.synchronize()
     times = []
     for number in range(20):
         cuda.fill(tensor, 1)
@@ -77,8 +87,9 @@ def test_wait_returns_at_once_though_another_rank_is_late(settings):
 
 
 def destroy_at_once(make_group) -> None:
-    cuda = simulated_device.load()
+    cuda = device_under_test.load()
     make_group()
+    reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     for number in range(5):
         gate = cuda.hold_stream()
@@ -94,8 +105,8 @@ def test_a_group_that_is_destroyed_right_after_a_call_ends_it_well(settings):
 
 
 def use_futures() -> None:
-    cuda, rank, ranks = simulated_device.load(), dist.get_rank(), dist.get_world_size()
-    dist.all_reduce(cuda.on_device(torch.ones(1)))  # the first one within a node waits for the other rank
+    cuda, rank, ranks = device_under_test.load(), dist.get_rank(), dist.get_world_size()
+    reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     if rank == 0:
         future = dist.all_reduce(tensor, async_op=True).get_future()
@@ -121,7 +132,8 @@ def test_futures_are_complete_at_the_call_and_their_callbacks_see_the_sum(settin
 
 
 def drop_and_write_over() -> None:
-    cuda, rank, ranks = simulated_device.load(), dist.get_rank(), dist.get_world_size()
+    cuda, rank, ranks = device_under_test.load(), dist.get_rank(), dist.get_world_size()
+    reduce_first(cuda)
     kept = []
     for number in range(40):
         tensor = cuda.on_device(torch.zeros(101, 107))
@@ -146,7 +158,7 @@ def test_memory_of_dropped_tensors_is_not_used_again_before_they_are_reduced(set
 
 
 def drop_works_of_strided_tensors() -> None:
-    cuda, ranks = simulated_device.load(), dist.get_world_size()
+    cuda, ranks = device_under_test.load(), dist.get_world_size()
     kept = []
     for number in range(30):
         strided = cuda.on_device(torch.full((101, 107), float(number))).t()
@@ -164,7 +176,7 @@ def test_the_copy_of_a_strided_tensor_is_not_used_again_before_it_was_copied_bac
 
 
 def mix() -> None:
-    cuda, ranks = simulated_device.load(), dist.get_world_size()
+    cuda, ranks = device_under_test.load(), dist.get_world_size()
     on_device = cuda.on_device(torch.ones(ELEMENTS))
     first = dist.all_reduce(on_device, async_op=True)
     on_host = torch.ones(ELEMENTS)
@@ -191,14 +203,15 @@ def test_tensors_on_host_and_device_strided_and_empty_ones_and_several_at_once(s
 
 
 def use_streams_and_devices() -> None:
-    cuda, ranks = simulated_device.load(), dist.get_world_size()
+    cuda, ranks = device_under_test.load(), dist.get_world_size()
+    reduce_first(cuda)
     busy = cuda.hold_stream()  # the default stream does not matter to a side stream
-    with simulated_device.stream(cuda.make_stream()):
+    with device_under_test.stream(cuda.make_stream()):
         tensor = cuda.on_device(torch.ones(ELEMENTS))
         dist.all_reduce(tensor)
         cuda.scale(tensor, 2)
         assert (cuda.on_host(tensor) == 2 * ranks).all()
-        if os.environ["SHOAL_NODE_REDUCE"] == "off":  # by NCCL a group has one device of each rank
+        if os.environ["SHOAL_NODE_REDUCE"] == "off" and cuda.devices > 1:  # by NCCL a group has one device of each rank
             tensor = cuda.on_device(torch.ones(ELEMENTS), device=1)
             dist.all_reduce(tensor)
             cuda.scale(tensor, 3)
@@ -213,7 +226,7 @@ def test_side_streams_and_several_devices_of_a_process(settings):
 
 
 def lose_a_rank() -> tuple[str, str]:
-    cuda, rank = simulated_device.load(), dist.get_rank()
+    cuda, rank = device_under_test.load(), dist.get_rank()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     dist.all_reduce(tensor)
     if rank == 1:
@@ -230,7 +243,9 @@ def lose_a_rank() -> tuple[str, str]:
     assert first.get_future_result().wait() == COMM_ERROR
     with pytest.raises(dist.DistBackendError) as own:
         first.wait()
-    assert not first.is_success() and str(first.exception()) == str(own.value)
+    assert not first.is_success()
+    if not torch.__version__.startswith("2.11."):  # which can't give it to Python
+        assert str(first.exception()) == str(own.value)
     with pytest.raises(dist.DistBackendError) as later:
         dist.all_reduce(failing)
     return str(own.value), str(later.value)
@@ -243,7 +258,7 @@ def test_a_failed_reduction_fills_tensors_with_nan_and_the_next_one_raises(setti
 
 
 def lose_a_rank_and_wait_for_it() -> None:
-    cuda, rank = simulated_device.load(), dist.get_rank()
+    cuda, rank = device_under_test.load(), dist.get_rank()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     dist.all_reduce(tensor)
     assert (cuda.on_host(tensor) == 2).all()
@@ -262,12 +277,11 @@ def test_with_blocking_wait_the_failed_reduction_itself_raises(settings):
 
 
 def never_end(make_group) -> tuple[int, str, float]:
-    cuda = simulated_device.load()
+    cuda = device_under_test.load()
     make_group()
+    reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS))
-    dist.all_reduce(tensor)
-    cuda.synchronize()
-    cuda.hold_stream()  # nobody opens it
+    gate = cuda.hold_stream()
     options = dist.distributed_c10d.AllreduceOptions()
     options.timeout = datetime.timedelta(seconds=1)
     work = dist.distributed_c10d._get_default_group().allreduce([tensor], options)
@@ -277,7 +291,9 @@ def never_end(make_group) -> tuple[int, str, float]:
         work.wait()
     begin = time.monotonic()
     dist.destroy_process_group()
-    return result, str(failed.value), time.monotonic() - begin
+    seconds = time.monotonic() - begin
+    gate.open()  # so that the process can end
+    return result, str(failed.value), seconds
 
 
 def test_a_kernel_without_an_end_fails_the_reduction_at_its_deadline_and_shutdown_returns(settings):
@@ -288,9 +304,9 @@ def test_a_kernel_without_an_end_fails_the_reduction_at_its_deadline_and_shutdow
 
 
 def capture() -> str:
-    cuda = simulated_device.load()
+    cuda = device_under_test.load()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
-    with tempfile.TemporaryFile() as written, simulated_device.stream(cuda.make_stream()):
+    with tempfile.TemporaryFile() as written, device_under_test.stream(cuda.make_stream()):
         os.dup2(written.fileno(), sys.stderr.fileno())
         cuda.begin_capture()
         for _ in range(2):
@@ -300,13 +316,14 @@ def capture() -> str:
         return written.read().decode()
 
 
+@pytest.mark.skipif(device_under_test.ON_GPU, reason="there, NCCL is the inner backend: test_torch_cuda.py")
 def test_a_captured_reduction_is_the_inner_backends_and_says_so_once(settings):
     for text in run_ranks(2, capture, environment=settings):
         assert text.count("captured into a CUDA graph is reduced by the inner backend") == 1
 
 
 def call_many() -> None:
-    cuda, ranks = simulated_device.load(), dist.get_world_size()
+    cuda, ranks = device_under_test.load(), dist.get_world_size()
     tensors = [cuda.on_device(torch.full((16,), float(number))) for number in range(1500)]  # more than fit at a time
     for tensor in tensors:
         dist.all_reduce(tensor, async_op=True).wait()
@@ -319,7 +336,7 @@ def test_a_call_waits_where_too_many_reductions_are_under_way(settings):
 
 
 def fail_device() -> str:
-    cuda, rank = simulated_device.load(), dist.get_rank()
+    cuda, rank = device_under_test.load(), dist.get_rank()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     dist.all_reduce(tensor)
     cuda.synchronize()
@@ -331,4 +348,5 @@ def fail_device() -> str:
 
 def test_a_device_that_fails_is_an_error_on_all_ranks(settings):
     results = run_ranks(2, fail_device, environment=settings, expect_failures=True)
-    assert isinstance(results[0], Failure) and "launch failure" in results[0].message
+    assert isinstance(results[0], Failure)
+    assert re.search(device_under_test.ERROR_OF_A_FAILED_DEVICE, results[0].message), results[0].message

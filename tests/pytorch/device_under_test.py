@@ -1,0 +1,36 @@
+"""The CUDA devices of the tests that run on either kind: torch's on the simulated driver, unless TEST_ON_GPU=1 says
+that those of this machine are meant.
+
+`load()`, in a rank, gives tensors, streams that can be held, and a device's failure; `simulated_device` says more.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import gpu_device
+import simulated_device
+import torch
+
+ON_GPU = os.environ.get("TEST_ON_GPU") == "1"
+# Of ranks that reduce by way of the servers alone, and of those that reduce within their node first.
+ENVIRONMENT = {"SHOAL_DEVICES": "cuda", "SHOAL_NODE_REDUCE": "off"} | ({} if ON_GPU else simulated_device.LIBRARIES)
+ON_NODES = ENVIRONMENT | {"SHOAL_NODE_REDUCE": "nccl"}
+ERROR_OF_A_FAILED_DEVICE = "assert|launch failure" if ON_GPU else "launch failure"
+
+
+def build() -> None:
+    if not ON_GPU:
+        simulated_device.build()
+
+
+def load() -> Any:
+    return gpu_device.load() if ON_GPU else simulated_device.load()
+
+
+@contextlib.contextmanager
+def stream(stream: Any) -> Iterator[None]:
+    """One that `make_stream` gave is the current one of this thread."""
+    with torch.cuda.stream(stream) if ON_GPU else simulated_device.stream(stream):
+        yield
