@@ -17,7 +17,7 @@ mkdir -p "$reports" "$log_folder"
 counts=()
 
 # Python tests that run beside the others, in a process of their own: hardly any of them counts seconds.
-apart=(tests/chaos tests/fuzz tests/ucx_versions)
+apart=(tests/chaos tests/fuzz tests/ucx_versions tests/gpu tests/bench)
 # Those that emulate a machine want both cores for themselves.
 alone=(tests/rdma)
 # Beside `apart` run first those that wait for most of their time. What computes follows: it would have half a core.
