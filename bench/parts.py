@@ -149,6 +149,22 @@ PARTS = (
         "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the node.",
     ),
     Part(
+        "torch",
+        "One node, in torch and in C",
+        tuple(
+            Scenario(
+                f"n=4, k={servers}, one node",
+                4,
+                servers,
+                (*SMALL[2:3], Case(MIB, 40, 10), Case(25 * MIB, 8, 3)),
+                ("shoal-torch-shm", "shoal-shm", "gloo", "openmpi-shm"),
+            )
+            for servers in (1, 2)
+        ),
+        "What torch adds: the same all-reduce, through the same kind of servers, called by `dist.all_reduce` and by a"
+        " program in C, beside what torch and C have.",
+    ),
+    Part(
         "within-node",
         "One node, no server",
         (

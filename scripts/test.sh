@@ -5,7 +5,8 @@ set -euo pipefail
 "$(dirname "$0")/prometheus_tool.sh"
 # CI tests everything; elsewhere the tests over RDMA verbs are skipped, loudly, where their machine can't be had.
 "$(dirname "$0")/rdma_guest.sh" || [ "${CI:-}" != true ]
-# Compilers stand in the way of tests that count seconds, so everything is compiled before the first test.
+# Compilers stand in the way of tests that count seconds, so everything is compiled before the first test, but for the
+# plugin that a test of the bundle compiles: the compiler's cache has that.
 "$(dirname "$0")/fuzz.sh"
 "$(dirname "$0")/ucx_versions.sh"
 phase=test step_count=4
@@ -17,7 +18,7 @@ mkdir -p "$reports" "$log_folder"
 counts=()
 
 # Python tests that run beside the others, in a process of their own: hardly any of them counts seconds.
-apart=(tests/chaos tests/fuzz tests/ucx_versions tests/gpu tests/bench)
+apart=(tests/chaos tests/fuzz tests/ucx_versions tests/gpu)
 # Those that emulate a machine want both cores for themselves.
 alone=(tests/rdma)
 # Beside `apart` run first those that wait for most of their time. What computes follows: it would have half a core.

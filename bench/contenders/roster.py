@@ -22,6 +22,7 @@ NODE_REDUCE = "node-reduce"
 WITHIN_NODE = "shoal-node"
 WITHIN_NODE_COLOCATED = "shoal-node-colocated"
 STEP = "shoal-step"  # torch's ranks with servers of their own
+TORCH_SHM = "shoal-torch-shm"  # likewise
 # Of a contender's name: the same contender with the programs of another build (bench/run.py --other-build).
 OTHER_BUILD = "@other"
 # The other build once more (bench/run.py --control): what differs from itself is the machine's noise.
@@ -54,6 +55,7 @@ LABELS = {
     WITHIN_NODE: "Shoal, within the node first",
     WITHIN_NODE_COLOCATED: "Shoal, within the node first, servers on the nodes too",
     "shoal-torch": "Shoal in torch, nothing set up",
+    TORCH_SHM: "Shoal in torch, shared memory",
     "shoal-ddp": "Shoal under DDP, nothing set up",
     "gloo": "torch Gloo",
     "gloo-ddp": "Gloo under DDP",
@@ -113,7 +115,7 @@ def with_other_build(names: tuple[str, ...], has_control: bool) -> tuple[str, ..
     more = []
     for name in names:
         more.append(name)
-        if not is_shoal(name) or name in (*TORCH, STEP):
+        if not is_shoal(name) or name in (*TORCH, STEP, TORCH_SHM):
             continue
         more.append(name + OTHER_BUILD)
         if has_control:
@@ -162,15 +164,15 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         return OpenMpi(name, open_mpi_program, network, processes, algorithm)
     if name.startswith("shoal-thread-"):
         return ServerThread(programs, network, processes, name.removeprefix("shoal-thread-"))
-    if name == STEP:
-        servers = Shoal(name, programs, network, processes, [f"--{NETWORK_ONLY}"], [])
+    if name in (STEP, TORCH_SHM):
+        servers = Shoal(name, programs, network, processes, [f"--{NETWORK_ONLY}"] if name == STEP else [], [])
         env = {
             "SHOAL_SCHEDULER": servers.scheduler,
             "SHOAL_MIN_SERVERS": str(len(network.servers)),
-            "SHOAL_NODE_REDUCE": "auto",
+            "SHOAL_NODE_REDUCE": "auto" if name == STEP else "off",
             "SHOAL_COLOCATE": "off",
         }
-        return TorchRanks(name, "shoal", network, processes, "step", env)
+        return TorchRanks(name, "shoal", network, processes, "step" if name == STEP else "all-reduce", env)
     if name == COLOCATED:
         # Shared memory is only for a rank and the server in its own process: another namespace is another node.
         colocating = len(network.workers) if len(network.servers) < len(network.workers) else 0

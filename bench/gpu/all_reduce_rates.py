@@ -8,15 +8,15 @@ The contenders:
 - shoal whole: the same with SHOAL_DEVICES=none, which copies a tensor to the host as a whole and then back
 - shoal host: tensors in the host's memory, so what servers and transport take
 - shoal, host: rank 0's tensors on the device and rank 1's in the host's memory, so that no two ranks share the device
-- copies: no reduction; both ranks copy a tensor to pinned host memory and another one from there, at once
+- copies: no reduction; one rank copies a tensor to pinned host memory and another one from there, at once
 - nccl: takes ranks of one device for those of two machines when NCCL_HOSTID differs, and talks by sockets then; if it
   does not take them, the file has its error instead of figures
 
 Both ranks use the first device and its one link to the host. A device runs kernels of one process at a time, for two
-milliseconds and more before it turns to the other: where kernels of both wait for each other, as in `shoal` and `nccl`,
-that is what the figures show, and nothing that happens with a device for each rank. `shoal, host` has no such turns:
-none of its ops can be faster than the slower of `copies` and `shoal host`, and the last column is its time in relation
-to that. Time is that of the host from the call to the end of the device's work.
+milliseconds and more before it turns to the other: where kernels of both wait for each other, as in `shoal` and
+`nccl`, that is what the figures show, and nothing that happens with a device for each rank. `shoal, host` has no such
+turns: the last column is its time in relation to the slower of `copies` and `shoal host`, which a large op can't
+beat. Time is that of the host from the call to the end of the device's work.
 """
 
 import argparse
@@ -53,10 +53,14 @@ class Cluster:
     def __init__(self) -> None:
         programs = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
         self._processes = []
-        self.address = self._start(programs / "shoal-scheduler", "--listen", "127.0.0.1:0")
-        for _ in range(SERVERS):
-            options = ("--scheduler", self.address, "--advertise", "127.0.0.1", "--net-device", "lo")
-            self._start(programs / "shoal-server", *options)
+        try:
+            self.address = self._start(programs / "shoal-scheduler", "--listen", "127.0.0.1:0")
+            for _ in range(SERVERS):
+                options = ("--scheduler", self.address, "--advertise", "127.0.0.1", "--net-device", "lo")
+                self._start(programs / "shoal-server", *options)
+        except BaseException:
+            self.stop()
+            raise
 
     def _start(self, *command: object) -> str:
         """Returns the address on which it listens."""
@@ -125,7 +129,10 @@ def time_all_reduces(size: int, device: str) -> float:
 
 
 def time_copies(size: int, device: str) -> float:
-    """Of `size` bytes to the host and as many from it, at once, while the other rank does the same."""
+    """Of `size` bytes to the host and as many from it, at once, by rank 0."""
+    if dist.get_rank() != 0:
+        dist.barrier()
+        return 0.0
     up, down = (torch.ones(size // 4, device=device) for _ in range(2))
     from_up, to_down = (torch.ones(size // 4, pin_memory=True) for _ in range(2))
     streams = [torch.cuda.Stream() for _ in range(2)]
@@ -139,7 +146,6 @@ def time_copies(size: int, device: str) -> float:
         torch.cuda.synchronize()
 
     copy(3)
-    dist.barrier()
     begun = time.perf_counter()
     copy(OPS[size])
     taken = time.perf_counter() - begun
@@ -204,7 +210,7 @@ def main() -> int:
         result = {"device": arguments.device, "ranks": RANKS, "servers": SERVERS, "rounds": arguments.rounds}
         result |= {"median_us": figures, "all_us": found, "shoal_to_its_bound": ratios, "errors": errors}
         arguments.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 1 if "shoal" in errors else 0
+    return 1 if errors.keys() - {"nccl"} else 0
 
 
 if __name__ == "__main__":

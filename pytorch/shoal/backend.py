@@ -69,6 +69,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
         if options.group_size > 1:
             joined = membership.for_group(options)
             session = joined.session
+            joined.open_devices()
             wire = ours.wire or joined.settings.wire
             node_reduce = ours.node_reduce or joined.settings.node_reduce
             group = session.create_group(

@@ -11,6 +11,7 @@ import os
 import pathlib
 import socket
 import threading
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -133,10 +134,17 @@ class Membership:
             cuda=self._has_devices(), device_memory_bytes=self.settings.device_memory,
             on_closed=self.stop_services,
         )  # fmt: skip
-        # Where the program has chosen its device already, so that its first all-reduce there does not wait for what
-        # runs on it. is_initialized: a process that does not use a GPU gets nothing there.
-        if self._has_devices() and torch.cuda.is_initialized():
-            self.session.open_device(torch.cuda.current_device())
+
+    def open_devices(self) -> None:
+        """Those that the process uses by now, so that its first all-reduce there does not wait for what runs there."""
+        if not (self._has_devices() and torch.cuda.is_initialized()):
+            return
+        for device in range(torch.cuda.device_count()):
+            if torch._C._cuda_hasPrimaryContext(device):
+                try:
+                    self.session.open_device(device)
+                except RuntimeError as error:
+                    warnings.warn(f"shoal: {error}; the first all-reduce there tries again", stacklevel=2)
 
     def _has_devices(self) -> bool:
         return self.settings.devices == "cuda" or (self.settings.devices == "auto" and torch.cuda.is_available())

@@ -32,11 +32,21 @@ c10d::WorkResult WorkResultOf(shoal_code code) {
   return code == SHOAL_DEADLINE_EXCEEDED ? c10d::WorkResult::TIMEOUT : c10d::WorkResult::COMM_ERROR;
 }
 
+bool HasFailed(const c10::Device& device) {
+  try {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    guard.queryStream(guard.getStream(device));
+    return false;
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
 // Where a device has failed, torch ends the process of whoever frees memory there that several streams have used. The
-// error belongs to the program, which gets it from its next call, and not to a thread of ours: we let go of nothing.
-template <typename Holder>
-void KeepForever(Holder holder) {
-  [[maybe_unused]] const auto* const kept = new Holder(std::move(holder));
+// error belongs to the program, which gets it from its next call, and not to a thread of ours: nothing is let go of.
+void KeepIfDeviceHasFailed(const at::Tensor& tensor, const StagedTensor& staged) {
+  if (tensor.is_cpu() || !HasFailed(tensor.device())) return;
+  [[maybe_unused]] const auto* const kept = new std::pair(tensor, staged);
 }
 
 }  // namespace
@@ -76,8 +86,10 @@ AllReduceWork::~AllReduceWork() {
         TORCH_WARN("shoal: copying the result of an all-reduce that was dropped failed: ", TextOf(error));
         code = SHOAL_INTERNAL;
       }
-      if (code != SHOAL_OK) rest->code = code;
-      if (code == SHOAL_INTERNAL && staged.on_device()) KeepForever(std::move(staged));
+      if (code != SHOAL_OK) {
+        rest->code = code;
+        KeepIfDeviceHasFailed(staged.tensor(), staged);
+      }
       if (rest->open_parts.fetch_sub(1) == 1 && rest->on_end) rest->on_end(rest->code, duration_ns);
     });
   }
@@ -268,9 +280,8 @@ void AllReduceWork::NoteFailure(shoal_code code, const std::string& message) {
 }
 
 void AllReduceWork::Complete() {
-  if (code_ == SHOAL_INTERNAL && !tensors_.front().is_cpu()) {
-    KeepForever(tensors_);
-    for (const Part& part : parts_) KeepForever(part.staged);
+  if (code_ != SHOAL_OK) {
+    for (const Part& part : parts_) KeepIfDeviceHasFailed(part.staged.tensor(), part.staged);
   }
   if (on_end_) on_end_(code_, duration_ns_);
   c10::intrusive_ptr<c10::ivalue::Future> tensors_future;

@@ -32,6 +32,7 @@ class StagedTensor {
   // A CUDA tensor, on its device. Copies nothing if it is contiguous. CopyBack enqueues on `return_stream`.
   static StagedTensor StageOnDevice(const at::Tensor& tensor, const c10::Stream& return_stream);
 
+  const at::Tensor& tensor() const { return tensor_; }
   void* data() const { return memory_.data_ptr(); }
   bool on_device() const { return !tensor_.device().is_cpu(); }
 

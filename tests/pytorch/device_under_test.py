@@ -17,7 +17,7 @@ ON_GPU = os.environ.get("TEST_ON_GPU") == "1"
 # Of ranks that reduce by way of the servers alone, and of those that reduce within their node first.
 ENVIRONMENT = {"SHOAL_DEVICES": "cuda", "SHOAL_NODE_REDUCE": "off"} | ({} if ON_GPU else simulated_device.LIBRARIES)
 ON_NODES = ENVIRONMENT | {"SHOAL_NODE_REDUCE": "nccl"}
-ERROR_OF_A_FAILED_DEVICE = "assert|launch failure" if ON_GPU else "launch failure"
+ERROR_OF_A_FAILED_DEVICE = "device-side assert" if ON_GPU else "launch failure"
 
 
 def build() -> None:
@@ -27,6 +27,14 @@ def build() -> None:
 
 def load() -> Any:
     return gpu_device.load() if ON_GPU else simulated_device.load()
+
+
+def use_devices() -> None:
+    """The process has used device 0 so far, as the plugin sees it: of a simulated one torch's Python knows nothing."""
+    if not ON_GPU:
+        torch.cuda.is_initialized = lambda: True
+        torch.cuda.device_count = lambda: load().devices
+        torch._C._cuda_hasPrimaryContext = lambda device: device == 0
 
 
 @contextlib.contextmanager

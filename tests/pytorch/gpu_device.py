@@ -2,6 +2,7 @@
 either (device_under_test.py). Ranks share the GPU where it has to be: NCCL takes them for ranks of different machines.
 """
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -24,24 +25,25 @@ def call(name: str, *arguments: object) -> None:
         raise RuntimeError(f"{name}: CUDA error {code}")
 
 
-def share() -> None:
-    """Call it before the process uses NCCL."""
-    if torch.cuda.device_count() < int(os.environ["TEST_RANKS"]):
+def share() -> int:
+    """The device of this rank. To be called before the process uses NCCL."""
+    count = torch.cuda.device_count()
+    if count < int(os.environ["TEST_RANKS"]):
         os.environ["NCCL_HOSTID"] = f"rank-{os.environ['TEST_RANK']}"
+    return int(os.environ["TEST_RANK"]) % count
 
 
 class Gate:
-    """Holds the current stream of the device until it is opened."""
+    """Holds the current stream until it is opened."""
 
-    def __init__(self, device: int) -> None:
+    def __init__(self) -> None:
         word, address = ctypes.c_void_p(), ctypes.c_uint64()
-        with torch.cuda.device(device):
-            call("cuMemHostAlloc", ctypes.byref(word), ctypes.c_size_t(4), ctypes.c_uint(HOST_MEMORY_MAPPED))
-            call("cuMemHostGetDevicePointer_v2", ctypes.byref(address), word, ctypes.c_uint(0))
-            self._word = ctypes.cast(word, ctypes.POINTER(ctypes.c_uint32))
-            self._word[0] = 0
-            stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
-            call("cuStreamWaitValue32_v2", stream, address, ctypes.c_uint32(WRITTEN), ctypes.c_uint(WAIT_UNTIL_EQUAL))
+        call("cuMemHostAlloc", ctypes.byref(word), ctypes.c_size_t(4), ctypes.c_uint(HOST_MEMORY_MAPPED))
+        call("cuMemHostGetDevicePointer_v2", ctypes.byref(address), word, ctypes.c_uint(0))
+        self._word = ctypes.cast(word, ctypes.POINTER(ctypes.c_uint32))
+        self._word[0] = 0
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        call("cuStreamWaitValue32_v2", stream, address, ctypes.c_uint32(WRITTEN), ctypes.c_uint(WAIT_UNTIL_EQUAL))
 
     def open(self) -> None:
         self._word[0] = WRITTEN
@@ -51,8 +53,9 @@ class Gpu:
     """One per process, and all of its threads."""
 
     def __init__(self) -> None:
-        share()
-        self.devices = torch.cuda.device_count()
+        self._own = share()
+        torch.cuda.set_device(self._own)
+        self.devices = 1  # that the process uses
         # The first launch of a kernel loads it, and that may wait for what the device is doing: not behind a gate.
         for dtype in DTYPES:
             for count in (3, 100_003):
@@ -60,11 +63,11 @@ class Gpu:
         self.fill(torch.zeros(101, 107, device="cuda").t(), 1).contiguous().cpu()
         torch.cuda.synchronize()
 
-    def on_device(self, tensor: torch.Tensor, device: int = 0) -> torch.Tensor:
-        return tensor.to(torch.device("cuda", device))
+    def on_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to("cuda")
 
-    def empty_like(self, tensor: torch.Tensor, device: int = 0) -> torch.Tensor:
-        return torch.empty_like(tensor, device=torch.device("cuda", device))
+    def empty_like(self, tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(tensor, device="cuda")
 
     def on_host(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.cpu()
@@ -75,18 +78,20 @@ class Gpu:
     def scale(self, tensor: torch.Tensor, factor: float) -> torch.Tensor:
         return tensor.mul_(factor)
 
-    def hold_stream(self, device: int = 0) -> Gate:
-        return Gate(device)
+    def hold_stream(self) -> Gate:
+        return Gate()
 
-    def make_stream(self, device: int = 0) -> torch.cuda.Stream:
-        return torch.cuda.Stream(device)
+    def make_stream(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream()
 
-    def synchronize(self, device: int = 0) -> None:
-        torch.cuda.current_stream(device).synchronize()
+    def synchronize(self) -> None:
+        torch.cuda.current_stream().synchronize()
 
-    def fail(self, device: int = 0) -> None:
-        """The device's error is for good in this process."""
-        torch.zeros(1, device=torch.device("cuda", device))[torch.full((1,), 7, device=torch.device("cuda", device))]
+    def fail(self) -> None:
+        """Returns when the device has failed, which in this process is for good."""
+        torch.zeros(1, device="cuda")[torch.full((1,), 7, device="cuda")]
+        with contextlib.suppress(RuntimeError):
+            torch.cuda.synchronize()
 
 
 @functools.cache

@@ -115,15 +115,14 @@ void* RecordedEvent(const c10::Stream& stream) {
 
 // ---- memory ----
 
-// Freed memory is the next tensor's at once, as in torch's allocator: it trusts the order of the stream. Where other
-// streams were recorded it waits for those.
+// Freed memory is at once that of the next tensor of this size, as in torch's allocator: it trusts the order of the
+// stream. Where other streams were recorded it waits for those. The driver gets nothing back: it would wait for all
+// that runs on the device.
 class Memory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     GiveBack();
-    unsigned long long address = 0;
-    Call<unsigned long long*, size_t>("cuMemAlloc_v2", &address, std::max<size_t>(bytes, 1));
-    void* const start = reinterpret_cast<void*>(address);
+    void* const start = TakeFree({current_device, bytes});
     return {start, start, &Free, c10::Device(kCuda, static_cast<c10::DeviceIndex>(current_device))};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &Free; }
@@ -142,6 +141,8 @@ class Memory final : public c10::Allocator {
     std::vector<void*> events;
   };
 
+  using Kind = std::pair<int, size_t>;  // device, bytes
+
   static void Free(void* start);
   void FreeOrWait(void* start) {
     std::vector<c10::Stream> streams;
@@ -151,25 +152,47 @@ class Memory final : public c10::Allocator {
     }
     Waiting waiting{start, {}};
     for (const c10::Stream& stream : streams) {
-      if (void* const event = RecordedEvent(stream)) waiting.events.push_back(event);
+      void* const event = RecordedEvent(stream);
+      if (event == nullptr) {
+        std::fputs("memory that several streams have used was freed on a device that has failed: torch ends here\n",
+                   stderr);
+        std::abort();
+      }
+      waiting.events.push_back(event);
     }
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(waiting));
   }
   void GiveBack() {
     const std::lock_guard lock(mutex_);
-    std::erase_if(waiting_, [](const Waiting& waiting) {
+    std::erase_if(waiting_, [this](const Waiting& waiting) {
       for (void* const event : waiting.events) {
         if (Try<void*>("cuEventQuery", event) != 0) return false;
       }
-      Call<unsigned long long>("cuMemFree_v2", reinterpret_cast<unsigned long long>(waiting.start));
+      free_[kinds_.at(waiting.start)].push_back(waiting.start);
       return true;
     });
+  }
+  void* TakeFree(const Kind& kind) {
+    const std::lock_guard lock(mutex_);
+    std::vector<void*>& free = free_[kind];
+    if (!free.empty()) {
+      void* const start = free.back();
+      free.pop_back();
+      return start;
+    }
+    unsigned long long address = 0;
+    Call<unsigned long long*, size_t>("cuMemAlloc_v2", &address, std::max<size_t>(kind.second, 1));
+    void* const start = reinterpret_cast<void*>(address);
+    kinds_[start] = kind;
+    return start;
   }
 
   std::mutex mutex_;
   std::map<void*, std::vector<c10::Stream>> recorded_;  // under mutex_
   std::vector<Waiting> waiting_;                        // likewise
+  std::map<void*, Kind> kinds_;                         // likewise; of all memory
+  std::map<Kind, std::vector<void*>> free_;             // likewise
 };
 
 Memory& DeviceMemory() {
@@ -208,6 +231,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     int status = 0;
     Call<void*, int*>("cuStreamIsCapturing", HandleOf(stream), &status);
     return status != 0;
+  }
+  // Whether the stream is done does not matter to anyone here; a failed device is an error, as torch's is.
+  bool queryStream(const c10::Stream& stream) const override {
+    TORCH_CHECK(RecordedEvent(stream) != nullptr, "the device has failed");
+    return false;
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     Call<void*>("cuStreamSynchronize", HandleOf(stream));

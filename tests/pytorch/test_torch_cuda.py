@@ -25,8 +25,7 @@ def environment(cluster, request) -> dict[str, str]:
 
 
 def use_own_device() -> torch.device:
-    gpu_device.share()
-    device = torch.device("cuda", dist.get_rank() % torch.cuda.device_count())
+    device = torch.device("cuda", gpu_device.share())
     torch.cuda.set_device(device)
     return device
 
@@ -158,9 +157,13 @@ ARENA_MIB = 64
 BACKWARD_GIB = 10
 
 
-def resident_mib() -> int:
+def most_resident_mib() -> int:
+    """Since the last call."""
     with open("/proc/self/status", encoding="utf-8") as status:
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read())[1]) >> 10
+        peak_kib = int(re.search(r"VmHWM:\s+(\d+) kB", status.read())[1])
+    with open("/proc/self/clear_refs", "w", encoding="utf-8") as peak:
+        peak.write("5")  # begins anew, see proc(5)
+    return peak_kib >> 10
 
 
 def reduce_10_gib() -> int:
@@ -169,13 +172,14 @@ def reduce_10_gib() -> int:
     tensors = [torch.full((count,), float(number), device=device) for number in range(BACKWARD_GIB * 4)]
     dist.all_reduce(torch.ones(count, device=device))
     torch.cuda.synchronize()
-    before = resident_mib()
+    most_resident_mib()
+    before = most_resident_mib()
     for tensor in tensors:
         dist.all_reduce(tensor, async_op=True)
     torch.cuda.synchronize()
     for number, tensor in enumerate(tensors):
         assert (tensor == number * ranks).all(), number
-    return resident_mib() - before
+    return most_resident_mib() - before
 
 
 def test_cuda_host_memory_stays_the_same_in_a_backward_of_10_gib(cluster):

@@ -3,9 +3,9 @@ simulated driver (simulated_torch_cuda.cc), or on a GPU with TEST_ON_GPU=1. More
 
 import datetime
 import os
-import re
 import sys
 import tempfile
+import threading
 import time
 
 import device_under_test
@@ -36,6 +36,30 @@ def reduce_first(cuda: object) -> None:
         for _ in range(2):  # in turns on two streams
             dist.all_reduce(cuda.on_device(torch.ones(count)))
     cuda.synchronize()
+
+
+def reduce_behind_a_held_stream(make_group) -> float:
+    cuda = device_under_test.load()
+    device_under_test.use_devices()
+    make_group()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    gate = cuda.hold_stream()
+    opener = threading.Timer(5, gate.open)
+    opener.start()
+    begin = time.monotonic()
+    work = dist.all_reduce(tensor, async_op=True)
+    seconds = time.monotonic() - begin
+    opener.cancel()
+    gate.open()
+    work.wait()
+    assert (cuda.on_host(tensor) == 2).all()
+    return seconds
+
+
+def test_the_first_reduction_on_a_device_that_is_in_use_waits_for_nothing_there(cluster):
+    environment = cluster.environment() | device_under_test.ENVIRONMENT
+    for seconds in run_ranks(2, reduce_behind_a_held_stream, init=False, environment=environment):
+        assert seconds < 2
 
 
 def is_poisoned(tensor: torch.Tensor) -> bool:
@@ -335,18 +359,29 @@ def test_a_call_waits_where_too_many_reductions_are_under_way(settings):
     run_ranks(2, call_many, environment=settings)
 
 
-def fail_device() -> str:
+KEPT = []  # torch ends the process that frees memory which several streams have used on a device that has failed
+
+
+def fail_device() -> None:
     cuda, rank = device_under_test.load(), dist.get_rank()
-    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    tensor, strided = cuda.on_device(torch.ones(ELEMENTS)), cuda.on_device(torch.ones(300, 7)).t()
+    KEPT.extend([tensor, strided])
     dist.all_reduce(tensor)
     cuda.synchronize()
     if rank == 0:
+        dist.all_reduce(strided, async_op=True)  # its contiguous copy is let go of by a thread of the plugin
         cuda.fail()
-    dist.all_reduce(tensor)
-    return ""
+        say("failed")
+    else:
+        hear("failed")
+        dist.all_reduce(strided, async_op=True)
+    for _ in range(100):
+        dist.all_reduce(tensor)
+        time.sleep(0.1)
 
 
 def test_a_device_that_fails_is_an_error_on_all_ranks(settings):
     results = run_ranks(2, fail_device, environment=settings, expect_failures=True)
     assert isinstance(results[0], Failure)
-    assert re.search(device_under_test.ERROR_OF_A_FAILED_DEVICE, results[0].message), results[0].message
+    assert device_under_test.ERROR_OF_A_FAILED_DEVICE in results[0].message
+    assert isinstance(results[1], Failure) and "rank 0" in results[1].message

@@ -94,7 +94,12 @@ class ProgramOnDevice {
     Call<Pointer, const void*, size_t, void*>("cuMemcpyHtoDAsync_v2", AddressOf(tensor), from, bytes, stream);
   }
   void Synchronize(void* stream) { Call<void*>("cuStreamSynchronize", stream); }
-  void BeginCapture(void* stream) { Call<void*, int>("cuStreamBeginCapture_v2", stream, 0); }
+  // Other threads may do meanwhile what they like.
+  void BeginCapture(void* stream) { Call<void*, int>("cuStreamBeginCapture_v2", stream, /*relaxed*/ 2); }
+  void EndCapture(void* stream) {
+    void* graph = nullptr;
+    Call<void*, void**>("cuStreamEndCapture", stream, &graph);
+  }
 
   // Of simulated_cuda.h.
   void RefuseNext(const char* function) {

@@ -267,6 +267,12 @@ Result cuStreamBeginCapture_v2(void* stream, int /*mode*/) {
   return kSuccess;
 }
 
+Result cuStreamEndCapture(void* stream, void** graph) {
+  Find(stream)->is_capturing() = false;
+  *graph = nullptr;
+  return kSuccess;
+}
+
 Result cuEventCreate(void** event, unsigned int /*flags*/) {
   *event = new Event;
   ++objects_made;
@@ -326,6 +332,8 @@ Result cuMemAlloc_v2(Pointer* address, size_t bytes) {
 }
 
 Result cuMemFree_v2(Pointer address) {
+  if (Current() == nullptr) return kInvalidContext;
+  Stream::SynchronizeAll(Current()->device);  // as the real one does
   FreeOnDevice(reinterpret_cast<void*>(address));
   return kSuccess;
 }

@@ -119,11 +119,22 @@ void CudaStager::KeepForOthers() {
 // ---- callers ----
 
 absl::Status CudaStager::Open(uint32_t ordinal) {
+  // Without the lock: to load the kernel waits for what runs on the device, and that may wait for an op on another one.
+  const absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(api_, ordinal);
+  if (!device.ok()) return device.status();
   const std::lock_guard driver_lock(driver_mutex_);
   return FindDevice(ordinal).status();
 }
 
+bool CudaStager::IsOpen(uint32_t ordinal) {
+  const std::lock_guard driver_lock(driver_mutex_);
+  return devices_.contains(ordinal);
+}
+
 absl::StatusOr<std::shared_ptr<DeviceOp>> CudaStager::Prepare(const DeviceOpCall& call) {
+  if (!IsOpen(call.device)) {
+    if (absl::Status opened = Open(call.device); !opened.ok()) return opened;
+  }
   const std::lock_guard driver_lock(driver_mutex_);
   const absl::StatusOr<CudaDevice*> device = FindDevice(call.device);
   if (!device.ok()) return device.status();

@@ -117,6 +117,7 @@ class CudaStager final : public Stager {
 
   CudaStager(std::shared_ptr<const cuda::Api> api, const LockedRegion& region);
 
+  bool IsOpen(uint32_t ordinal);
   // With driver_mutex_ held.
   absl::StatusOr<CudaDevice*> FindDevice(uint32_t ordinal);
   absl::StatusOr<cuda::Event> TakeEvent(CudaDevice* device, uint32_t ordinal);

@@ -132,7 +132,7 @@ typedef enum shoal_node_reduce {
 typedef enum shoal_devices {
   SHOAL_DEVICES_NONE = 0,
   /* On CUDA devices. The worker then loads the driver's library (libcuda.so.1, or the one that SHOAL_CUDA_LIBRARY
-   * names), and first uses a device when a tensor on it comes. */
+   * names), and first uses a device when a tensor on it comes or shoal_worker_open_device names it. */
   SHOAL_DEVICES_CUDA = 1
 } shoal_devices;
 
@@ -202,10 +202,11 @@ SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, s
 SHOAL_API void shoal_worker_close(shoal_worker* worker);
 
 /* Loads onto the device what all-reduces of tensors there need, which otherwise the first of them does. The driver lets
- * that wait for all that runs on the device, other threads' work too. From then on no all-reduce waits for the device.
- * To be called before there is such work, once for each device. INVALID_ARGUMENT: there is no such device.
- * FAILED_PRECONDITION: the worker was connected without devices. RESOURCE_EXHAUSTED: device_memory_bytes of host memory
- * can't be locked. INTERNAL: what the driver said. */
+ * that wait for all that runs on the device, other threads' work too. From then on no all-reduce waits for what runs
+ * there; in groups that reduce within nodes NCCL lets the first ones of a kind wait for the node's other ranks. To be
+ * called before there is such work, once for each device. INVALID_ARGUMENT: there is no such device, or `worker` is
+ * NULL. CANCELLED: the worker is closed. FAILED_PRECONDITION: it was connected without devices. RESOURCE_EXHAUSTED:
+ * device_memory_bytes of host memory can't be locked. INTERNAL: what the driver said. */
 SHOAL_API shoal_code shoal_worker_open_device(shoal_worker* worker, uint32_t device, shoal_error* error);
 
 /* ---- groups ---- */

@@ -259,6 +259,7 @@ TEST_F(DeviceTest, WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent) {
     device.program().BeginCapture(captured);
     EXPECT_EQ(device.Start(tensor, 100, &op, &error, captured), SHOAL_FAILED_PRECONDITION);
     EXPECT_THAT(error.message, HasSubstr("captured into a graph"));
+    device.program().EndCapture(captured);
     shoal_all_reduce_options options = {};
     options.struct_size = sizeof(options);
     options.dtype = SHOAL_FLOAT32;

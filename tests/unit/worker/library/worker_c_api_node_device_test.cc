@@ -213,6 +213,7 @@ TEST_F(NodeDeviceTest, AnotherDeviceOfTheSameRankIsRefusedAndTheGroupGoesOn) {
     FillOwn(&device, rank.rank(), tensor, 1000);
     EXPECT_EQ(TestRank::Finish(device.Start(tensor, 1000)).code, SHOAL_OK);
     if (other.device() == device.program().device()) return;  // there is but one
+    other.Enter();
     std::byte* const elsewhere = other.Allocate(4000);
     shoal_all_reduce_options options = device.Options();
     options.device = other.device();
