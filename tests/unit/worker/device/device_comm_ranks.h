@@ -181,6 +181,15 @@ class Rank {
   cuda::Stream stream() { return static_cast<cuda::Stream>(stream_); }
 
   std::byte* Allocate(uint64_t bytes) { return program_.Allocate(bytes + 4); }
+  // The same memory each time, unless more is wanted. Nothing is freed: that waits for all that runs on the device,
+  // other ranks' kernels too, and they may wait for this rank.
+  std::byte* Scratch(uint64_t bytes) {
+    if (scratch_ == nullptr || scratch_bytes_ < bytes) {
+      scratch_ = Allocate(bytes);
+      scratch_bytes_ = bytes;
+    }
+    return scratch_;
+  }
   void Write(std::byte* tensor, const std::vector<std::byte>& bytes) {
     if (!bytes.empty()) program_.Write(stream_, tensor, bytes.data(), bytes.size());
   }
@@ -195,6 +204,8 @@ class Rank {
   ProgramOnDevice program_;
   void* const stream_ = program_.MakeStream();
   std::unique_ptr<DeviceComm> comm_;
+  std::byte* scratch_ = nullptr;
+  uint64_t scratch_bytes_ = 0;
 };
 
 // Calls it with each rank, on threads, when all are made.
@@ -222,7 +233,7 @@ inline void ReduceAndGather(Rank* rank, uint32_t number, uint32_t size, uint64_t
     expected[i] = ResultOf(op, factor, size, i);
   }
   const std::vector<std::byte> expected_bytes = BytesOf(dtype, expected);
-  std::byte* const tensor = rank->Allocate(expected_bytes.size());
+  std::byte* const tensor = rank->Scratch(expected_bytes.size());
   rank->Write(tensor, BytesOf(dtype, input));
   const absl::Status reduced = rank->comm().Reduce(rank->stream(), tensor, count, dtype, op, factor);
   ASSERT_TRUE(reduced.ok()) << reduced;
@@ -237,7 +248,6 @@ inline void ReduceAndGather(Rank* rank, uint32_t number, uint32_t size, uint64_t
   ASSERT_TRUE(gathered.ok()) << gathered;
   ASSERT_EQ(rank->Read(tensor, count * bytes), expected_bytes)
       << "gathered: " << count << " " << DataTypeName(dtype) << " " << ReduceOpName(op);
-  rank->program().Free(tensor);
 }
 
 // What the simulated NCCL has is given back at the end.
