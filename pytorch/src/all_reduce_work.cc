@@ -44,9 +44,9 @@ bool HasFailed(const c10::Device& device) {
 
 // Where a device has failed, torch ends the process of whoever frees memory there that several streams have used. The
 // error belongs to the program, which gets it from its next call, and not to a thread of ours: nothing is let go of.
-void KeepIfDeviceHasFailed(const at::Tensor& tensor, const StagedTensor& staged) {
-  if (tensor.is_cpu() || !HasFailed(tensor.device())) return;
-  [[maybe_unused]] const auto* const kept = new std::pair(tensor, staged);
+void KeepIfDeviceHasFailed(const StagedTensor& staged) {
+  if (!staged.on_device() || !HasFailed(staged.device())) return;
+  [[maybe_unused]] const auto* const kept = new StagedTensor(staged);
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ AllReduceWork::~AllReduceWork() {
       }
       if (code != SHOAL_OK) {
         rest->code = code;
-        KeepIfDeviceHasFailed(staged.tensor(), staged);
+        KeepIfDeviceHasFailed(staged);
       }
       if (rest->open_parts.fetch_sub(1) == 1 && rest->on_end) rest->on_end(rest->code, duration_ns);
     });
@@ -281,7 +281,7 @@ void AllReduceWork::NoteFailure(shoal_code code, const std::string& message) {
 
 void AllReduceWork::Complete() {
   if (code_ != SHOAL_OK) {
-    for (const Part& part : parts_) KeepIfDeviceHasFailed(part.staged.tensor(), part.staged);
+    for (const Part& part : parts_) KeepIfDeviceHasFailed(part.staged);
   }
   if (on_end_) on_end_(code_, duration_ns_);
   c10::intrusive_ptr<c10::ivalue::Future> tensors_future;

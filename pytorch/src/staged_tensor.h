@@ -32,9 +32,9 @@ class StagedTensor {
   // A CUDA tensor, on its device. Copies nothing if it is contiguous. CopyBack enqueues on `return_stream`.
   static StagedTensor StageOnDevice(const at::Tensor& tensor, const c10::Stream& return_stream);
 
-  const at::Tensor& tensor() const { return tensor_; }
   void* data() const { return memory_.data_ptr(); }
-  bool on_device() const { return !tensor_.device().is_cpu(); }
+  c10::Device device() const { return tensor_.device(); }
+  bool on_device() const { return !device().is_cpu(); }
 
   // Blocks until the host memory holds the tensor's content. Only CUDA tensors in host memory need it.
   void WaitUntilStaged();
