@@ -119,30 +119,32 @@ void CudaStager::KeepForOthers() {
 // ---- callers ----
 
 absl::Status CudaStager::Open(uint32_t ordinal) {
+  {
+    const std::lock_guard driver_lock(driver_mutex_);
+    if (devices_.contains(ordinal)) return absl::OkStatus();
+  }
   // Without the lock: to load the kernel waits for what runs on the device, and that may wait for an op on another one.
-  const absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(api_, ordinal);
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(api_, ordinal);
   if (!device.ok()) return device.status();
   const std::lock_guard driver_lock(driver_mutex_);
-  return FindDevice(ordinal).status();
-}
-
-bool CudaStager::IsOpen(uint32_t ordinal) {
-  const std::lock_guard driver_lock(driver_mutex_);
-  return devices_.contains(ordinal);
+  // With a device at hand: no program should have a context on one that it does not use.
+  if (!region_.is_registered) {
+    if (absl::Status status = (*device)->Register(region_.memory); !status.ok()) return status;
+    region_.is_registered = true;
+  }
+  devices_.emplace(ordinal, *std::move(device));  // unless another thread was first
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<DeviceOp>> CudaStager::Prepare(const DeviceOpCall& call) {
-  if (!IsOpen(call.device)) {
-    if (absl::Status opened = Open(call.device); !opened.ok()) return opened;
-  }
+  if (absl::Status opened = Open(call.device); !opened.ok()) return opened;
   const std::lock_guard driver_lock(driver_mutex_);
-  const absl::StatusOr<CudaDevice*> device = FindDevice(call.device);
-  if (!device.ok()) return device.status();
+  CudaDevice* const device = devices_.at(call.device).get();
   const auto caller = static_cast<cuda::Stream>(call.stream);
-  if (absl::Status status = (*device)->CheckNotCapturing(caller); !status.ok()) return status;
-  const absl::StatusOr<cuda::Event> produced = TakeEvent(*device, call.device);
+  if (absl::Status status = device->CheckNotCapturing(caller); !status.ok()) return status;
+  const absl::StatusOr<cuda::Event> produced = TakeEvent(device, call.device);
   if (!produced.ok()) return produced.status();
-  const absl::Status recorded = (*device)->Record(*produced, caller);
+  const absl::Status recorded = device->Record(*produced, caller);
 
   const std::lock_guard lock(mutex_);
   const size_t controls = call.local.has_value() ? 2 : 1;
@@ -191,9 +193,7 @@ absl::Status CudaStager::Meet(const DeviceOp& op, const std::function<absl::Stat
   {
     // Not while it waits: the first calls of two groups may come in another order on another rank.
     const std::lock_guard driver_lock(driver_mutex_);
-    const absl::StatusOr<CudaDevice*> found = FindDevice(call.device);
-    if (!found.ok()) return found.status();
-    device = *found;
+    device = devices_.at(call.device).get();
   }
   return device->InContext([&] { return call.local->devices->Meet(api_, is_over); });
 }
@@ -216,34 +216,33 @@ absl::Status CudaStager::Enqueue(const std::shared_ptr<DeviceOp>& op,
                                  std::function<void(const absl::Status&)> when_done,
                                  std::unique_lock<std::mutex>* driver_lock) {
   const DeviceOpCall& call = op->call_;
-  const absl::StatusOr<CudaDevice*> device = FindDevice(call.device);
-  if (!device.ok()) return device.status();
-  const absl::StatusOr<Turn> turn = TakeTurn(*device, op.get());
+  CudaDevice* const device = devices_.at(call.device).get();
+  const absl::StatusOr<Turn> turn = TakeTurn(device, op.get());
   if (!turn.ok()) return turn.status();
-  const absl::StatusOr<cuda::Event> done = TakeEvent(*device, call.device);
+  const absl::StatusOr<cuda::Event> done = TakeEvent(device, call.device);
   if (!done.ok()) return done.status();
   const CopiedPart part = CopiedPartOf(call);
-  absl::Status status = (*device)->Wait(turn->stream, op->produced_);
+  absl::Status status = device->Wait(turn->stream, op->produced_);
   if (status.ok() && call.local.has_value()) {
     // NCCL may wait for the other ranks here, whose first calls of two groups may come in another order.
     driver_lock->unlock();
-    status = ReduceOnNode(**device, *turn, call);
+    status = ReduceOnNode(*device, *turn, call);
     driver_lock->lock();
   }
-  if (status.ok()) status = (*device)->CallBack(turn->stream, std::move(when_ready));
+  if (status.ok()) status = device->CallBack(turn->stream, std::move(when_ready));
   if (status.ok() && part.bytes > 0) {
-    status = (*device)->LaunchCopyKernel(turn->stream, op->control_, part.start, part.bytes);
+    status = device->LaunchCopyKernel(turn->stream, op->control_, part.start, part.bytes);
   }
   const bool runs = status.ok() && part.bytes > 0;
   bool last_runs = false;
   if (status.ok() && call.local.has_value()) {
     driver_lock->unlock();
-    status = GatherOnNode(**device, *turn, call);
+    status = GatherOnNode(*device, *turn, call);
     driver_lock->lock();
-    if (status.ok()) status = EnqueueLast(*device, *turn, op, std::move(when_done), &last_runs);
+    if (status.ok()) status = EnqueueLast(device, *turn, op, std::move(when_done), &last_runs);
   }
   // Also behind what was put there of an op that could not be launched as a whole.
-  const absl::Status recorded = (*device)->Record(*done, turn->stream);
+  const absl::Status recorded = device->Record(*done, turn->stream);
   if (status.ok()) status = recorded;
   const std::lock_guard lock(mutex_);
   op->runs_ = runs;
@@ -295,28 +294,15 @@ absl::Status CudaStager::WaitOnStream(const DeviceOp& op, DeviceStream stream) {
     if (op.exited_ || op.done_ == nullptr) return op.launched_;
     done = op.done_;
   }
-  const absl::StatusOr<CudaDevice*> device = FindDevice(op.call_.device);
-  if (!device.ok()) return device.status();
+  CudaDevice* const device = devices_.at(op.call_.device).get();
   const auto waiting = static_cast<cuda::Stream>(stream);
-  if (absl::Status status = (*device)->CheckNotCapturing(waiting); !status.ok()) return status;
-  if (absl::Status status = (*device)->Wait(waiting, done); !status.ok()) return status;
+  if (absl::Status status = device->CheckNotCapturing(waiting); !status.ok()) return status;
+  if (absl::Status status = device->Wait(waiting, done); !status.ok()) return status;
   const std::lock_guard lock(mutex_);
   return op.launched_;
 }
 
 // ---- devices, streams and events ----
-
-absl::StatusOr<CudaDevice*> CudaStager::FindDevice(uint32_t ordinal) {
-  if (const auto found = devices_.find(ordinal); found != devices_.end()) return found->second.get();
-  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(api_, ordinal);
-  if (!device.ok()) return device.status();
-  // With a device at hand: no program should have a context on one that it does not use.
-  if (!region_.is_registered) {
-    if (absl::Status status = (*device)->Register(region_.memory); !status.ok()) return status;
-    region_.is_registered = true;
-  }
-  return devices_.emplace(ordinal, *std::move(device)).first->second.get();
-}
 
 absl::StatusOr<cuda::Event> CudaStager::TakeEvent(CudaDevice* device, uint32_t ordinal) {
   {

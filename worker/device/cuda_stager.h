@@ -117,9 +117,7 @@ class CudaStager final : public Stager {
 
   CudaStager(std::shared_ptr<const cuda::Api> api, const LockedRegion& region);
 
-  bool IsOpen(uint32_t ordinal);
   // With driver_mutex_ held.
-  absl::StatusOr<CudaDevice*> FindDevice(uint32_t ordinal);
   absl::StatusOr<cuda::Event> TakeEvent(CudaDevice* device, uint32_t ordinal);
   absl::StatusOr<Turn> TakeTurn(CudaDevice* device, DeviceOp* op);
   absl::Status Enqueue(const std::shared_ptr<DeviceOp>& op, std::function<void(const absl::Status&)> when_ready,
@@ -152,7 +150,7 @@ class CudaStager final : public Stager {
   const std::shared_ptr<StagingArena> arena_;
 
   std::mutex driver_mutex_;                                  // taken before mutex_
-  std::map<uint32_t, std::unique_ptr<CudaDevice>> devices_;  // by ordinal; under driver_mutex_
+  std::map<uint32_t, std::unique_ptr<CudaDevice>> devices_;  // by ordinal, when open; under driver_mutex_
 
   std::mutex mutex_;
   // All under mutex_.
