@@ -7,6 +7,7 @@
 #define SHOAL_SCHEDULER_MACHINE_AWAY_SHARES_H_
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -18,15 +19,28 @@
 
 namespace shoal::scheduler {
 
+// Some whole cycles of a rank, one after the other.
+struct AwaySpan {
+  uint64_t away_ns = 0;
+  uint64_t counted_ns = 0;
+  uint64_t ops = 0;       // that ended in them; those of a cycle that goes on may count already
+  uint64_t began_ns = 0;  // on the scheduler's clock, as heartbeats told
+
+  double Share() const { return static_cast<double>(away_ns) / static_cast<double>(counted_ns); }
+};
+
 class AwayShares {
  public:
-  // Of a rank's heartbeat: so long was it away since its first op, of so much time. Numbers that can't be are not
-  // taken.
-  void OnHeartbeat(JobRank rank, uint64_t away_ns, uint64_t counted_ns, Now now) {
+  // Of a rank's heartbeat: so long was it away since its first op, of so much time, and so many ops have ended. Numbers
+  // that can't be are not taken.
+  void OnHeartbeat(JobRank rank, uint64_t away_ns, uint64_t counted_ns, uint64_t ops, Now now) {
     std::deque<Count>& counts = counts_[rank];
-    if (!counts.empty() && (counted_ns < counts.back().counted_ns || away_ns < counts.back().away_ns)) counts.clear();
+    if (!counts.empty() &&
+        (counted_ns < counts.back().counted_ns || away_ns < counts.back().away_ns || ops < counts.back().ops)) {
+      counts.clear();
+    }
     if (away_ns > counted_ns || (!counts.empty() && counted_ns == counts.back().counted_ns)) return;
-    counts.push_back({away_ns, counted_ns, now.monotonic_ns});
+    counts.push_back({away_ns, counted_ns, ops, now.monotonic_ns});
     if (counts.size() > kMostCounts) counts.pop_front();
   }
   void Forget(JobRank rank) { counts_.erase(rank); }
@@ -34,15 +48,23 @@ class AwayShares {
   // Over the newest counts that make up `span_ns`, or all if they are fewer. nullopt: there are no two, or the newest
   // is older than the span and kPatienceNs.
   std::optional<double> Of(JobRank rank, uint64_t span_ns, Now now) const {
-    const auto found = counts_.find(rank);
-    if (found == counts_.end() || found->second.size() < 2) return std::nullopt;
-    const std::deque<Count>& counts = found->second;
-    const Count& newest = counts.back();
-    if (now.monotonic_ns > newest.at_ns + span_ns + kPatienceNs) return std::nullopt;
-    auto oldest = counts.rbegin() + 1;
-    while (oldest + 1 != counts.rend() && newest.counted_ns - oldest->counted_ns < span_ns) ++oldest;
-    return static_cast<double>(newest.away_ns - oldest->away_ns) /
-           static_cast<double>(newest.counted_ns - oldest->counted_ns);
+    const std::deque<Count>* const counts = FindFresh(rank, span_ns, now);
+    if (counts == nullptr) return std::nullopt;
+    const size_t newest = counts->size() - 1;
+    return Between(*counts, BeginOfSpan(*counts, newest, span_ns), newest).Share();
+  }
+
+  // The newest counts that make up `span_ns`, and those before them that do: the newest first. nullopt: there are not
+  // so many, or the newest is older than the span and kPatienceNs.
+  std::optional<std::array<AwaySpan, 2>> NewestTwo(JobRank rank, uint64_t span_ns, Now now) const {
+    const std::deque<Count>* const counts = FindFresh(rank, span_ns, now);
+    if (counts == nullptr) return std::nullopt;
+    const size_t newest = counts->size() - 1;
+    const size_t middle = BeginOfSpan(*counts, newest, span_ns);
+    if (middle == 0) return std::nullopt;
+    const AwaySpan before = Between(*counts, BeginOfSpan(*counts, middle, span_ns), middle);
+    if (before.counted_ns < span_ns) return std::nullopt;
+    return std::array{Between(*counts, middle, newest), before};
   }
 
  private:
@@ -52,8 +74,31 @@ class AwayShares {
   struct Count {
     uint64_t away_ns;
     uint64_t counted_ns;
+    uint64_t ops;
     uint64_t at_ns;
   };
+
+  // nullptr: there are no two counts, or the newest is too old.
+  const std::deque<Count>* FindFresh(JobRank rank, uint64_t span_ns, Now now) const {
+    const auto found = counts_.find(rank);
+    if (found == counts_.end() || found->second.size() < 2) return nullptr;
+    return now.monotonic_ns > found->second.back().at_ns + span_ns + kPatienceNs ? nullptr : &found->second;
+  }
+  // Of the shortest span that ends with that count, which is not the first, and is long enough, or else begins with the
+  // first one.
+  static size_t BeginOfSpan(const std::deque<Count>& counts, size_t end, uint64_t span_ns) {
+    size_t begin = end - 1;
+    while (begin > 0 && counts[end].counted_ns - counts[begin].counted_ns < span_ns) --begin;
+    return begin;
+  }
+  static AwaySpan Between(const std::deque<Count>& counts, size_t begin, size_t end) {
+    const Count& from = counts[begin];
+    const Count& to = counts[end];
+    return {.away_ns = to.away_ns - from.away_ns,
+            .counted_ns = to.counted_ns - from.counted_ns,
+            .ops = to.ops - from.ops,
+            .began_ns = from.at_ns};
+  }
 
   std::map<JobRank, std::deque<Count>> counts_;
 };

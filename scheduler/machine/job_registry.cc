@@ -259,7 +259,8 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
 
 void JobRegistry::TakeLoad(Job* job, const HeartbeatWorker& request, Now now) {
   Worker& worker = job->workers.at(request.rank);
-  job->slow_ranks.away().OnHeartbeat(request.rank, request.load.away_ns_total, request.load.counted_ns_total, now);
+  job->slow_ranks.away().OnHeartbeat(request.rank, request.load.away_ns_total, request.load.counted_ns_total,
+                                     request.load.ops_completed, now);
   if (!worker.heard) job->load.ForgetRates();
   worker.heard = true;
   if (!job->load.Add(worker.load, request.load, now)) return;

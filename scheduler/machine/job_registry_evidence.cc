@@ -1,7 +1,10 @@
 // The part of JobRegistry that takes what streams and servers tell of ranks: that a process has ended, or that it is
 // slow.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
@@ -19,6 +22,30 @@ constexpr uint64_t kJudgePeriodNs = 200 * kNsPerMs;
 bool IsPossible(const LateRankReport& late) {
   return late.window_ns > 0 && late.window_ns <= kLongestWindowNs && late.waited_ns <= late.window_ns &&
          late.began_late_ns <= late.window_ns && late.late_ops <= late.ops;
+}
+
+// The ranks of each open group that is on one node and uses no servers, if all of them take part in the same groups: a
+// rank that has other groups as well has ops under way while the others have none.
+std::set<std::vector<JobRank>> RanksOnOneNode(const JobGroups& groups) {
+  const auto is_on_one_node = [](const auto& entry) {
+    const GroupState& group = entry.second.state();
+    return !group.UsesServers() && group.failure.empty() && group.gone.empty() && group.ranks.size() > 1;
+  };
+  if (std::ranges::none_of(groups.all(), is_on_one_node)) return {};
+  std::map<JobRank, std::vector<GroupId>> of_rank;
+  for (const auto& [id, group] : groups.all()) {
+    for (const JobRank rank : group.state().ranks) of_rank[rank].push_back(id);
+  }
+  std::set<std::vector<JobRank>> ranks_of_groups;
+  for (const auto& entry : groups.all()) {
+    if (!is_on_one_node(entry)) continue;
+    const std::vector<JobRank>& ranks = entry.second.state().ranks;
+    const std::vector<GroupId>& expected = of_rank[ranks.front()];
+    if (std::ranges::all_of(ranks, [&](JobRank rank) { return of_rank[rank] == expected; })) {
+      ranks_of_groups.insert(ranks);
+    }
+  }
+  return ranks_of_groups;
 }
 
 }  // namespace
@@ -120,7 +147,8 @@ JobRegistry::SlowChanges JobRegistry::JudgeSlow(JobId id, const SlowServerFacts&
   const auto find_late_rank = [&](ServerId server, double least_share) {
     return job.slow_ranks.FindLateAtOne(server, least_share, find_group);
   };
-  SlowChanges changes = {.ranks = job.slow_ranks.Judge(find_group, settle_ns, now), .servers = {}};
+  SlowChanges changes = {.ranks = job.slow_ranks.Judge(find_group, RanksOnOneNode(job.groups), settle_ns, now),
+                         .servers = {}};
   changes.servers = job.slow_servers.Judge({find_group, facts.find_live, compare, find_late_rank}, 2 * settle_ns, now);
   return changes;
 }

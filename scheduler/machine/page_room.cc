@@ -82,7 +82,7 @@ size_t MostBytes(const GroupView& group) {
 }
 
 size_t MostBytes(const SlowRank& rank) {
-  constexpr size_t kNumbers = 2;
+  constexpr size_t kNumbers = 3;
   return kLengthBytes + kNumbers * kNumberBytes + kFractionBytes + TextBytes(SlowCauseName(rank.cause)) +
          TextBytes(SlowCauseText(rank.cause));
 }

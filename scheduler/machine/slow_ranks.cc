@@ -1,7 +1,9 @@
 #include "scheduler/machine/slow_ranks.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <utility>
 
 namespace shoal::scheduler {
 namespace {
@@ -11,6 +13,15 @@ double Share(uint64_t part_ns, uint64_t whole_ns) {
 }
 
 double WaitedShare(const LateWindow& window) { return Share(window.waited_ns, window.times.length_ns); }
+
+uint64_t PerOp(uint64_t ns, uint64_t ops) { return ns / std::max<uint64_t>(ops, 1); }
+
+// The lower one of the two in the middle. There is at least one.
+double MedianOf(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 const std::vector<JobRank>& RanksOfWhole(const GroupState& group) {
   return group.rail.has_value() ? group.rail->group_ranks : group.ranks;
@@ -82,8 +93,7 @@ bool SlowRanks::DropStale(Suspect* suspect, const GroupState& group, Now now) co
 }
 
 const SlowRanks::Seen* SlowRanks::FindSlowest(const Suspect& suspect, const GroupState& group, JobRank rank) const {
-  const auto verdict = verdicts_.find(rank);
-  const bool was_told = verdict != verdicts_.end() && verdict->second.told.has_value();
+  const bool was_told = WasTold(rank);
   std::set<ServerId> servers;  // that find it slow
   const Seen* slowest = nullptr;
   for (const auto& [key, seen] : suspect) {
@@ -94,15 +104,50 @@ const SlowRanks::Seen* SlowRanks::FindSlowest(const Suspect& suspect, const Grou
   return servers.size() * 2 > CountServers(group) ? slowest : nullptr;
 }
 
+bool SlowRanks::WasTold(JobRank rank) const {
+  const auto verdict = verdicts_.find(rank);
+  return verdict != verdicts_.end() && verdict->second.told.has_value();
+}
+
 std::optional<double> SlowRanks::MedianAway(const std::vector<JobRank>& ranks, uint64_t span_ns, Now now) const {
   std::vector<double> shares;
   for (const JobRank rank : ranks) {
     if (const std::optional<double> share = away_.Of(rank, span_ns, now); share.has_value()) shares.push_back(*share);
   }
   if (shares.size() < 2) return std::nullopt;
-  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>((shares.size() - 1) / 2);
-  std::nth_element(shares.begin(), middle, shares.end());
-  return *middle;
+  return MedianOf(std::move(shares));
+}
+
+void SlowRanks::AddFindingsOnNode(const std::vector<JobRank>& ranks, Now now,
+                                  std::map<JobRank, Finding>* findings) const {
+  using Spans = std::array<AwaySpan, 2>;
+  std::map<JobRank, Spans> known;
+  std::array<std::vector<double>, 2> shares;
+  for (const JobRank rank : ranks) {
+    const std::optional<Spans> spans = away_.NewestTwo(rank, kSpanOnNodeNs, now);
+    if (!spans.has_value()) continue;
+    known.emplace(rank, *spans);
+    for (size_t i = 0; i < spans->size(); ++i) shares[i].push_back((*spans)[i].Share());
+  }
+  // Heartbeats come at times of their own. With one of them missing, what the others say is of another time.
+  if (known.size() < 2 || known.size() < ranks.size()) return;
+  const std::array<double, 2> medians = {MedianOf(shares[0]), MedianOf(shares[1])};
+  for (const auto& [rank, spans] : known) {
+    const double of_thresholds = WasTold(rank) ? kOfThoseTold : 1;
+    Finding finding{.since_ns = spans[1].began_ns};
+    bool is_late = true;
+    for (size_t i = spans.size(); i-- > 0;) {
+      // So long had the median rank an op under way while this rank had none.
+      finding.waited_share = std::max(0.0, spans[i].Share() - medians[i]);
+      finding.waited_ns_per_op =
+          PerOp(static_cast<uint64_t>(finding.waited_share * static_cast<double>(spans[i].counted_ns)), spans[i].ops);
+      is_late = is_late && finding.waited_share >= of_thresholds * kLeastShare &&
+                static_cast<double>(finding.waited_ns_per_op) >= of_thresholds * kLeastLateOnNodeNs;
+    }
+    if (!is_late) continue;
+    const auto [found, is_first] = findings->try_emplace(rank, finding);
+    if (!is_first && found->second.waited_share < finding.waited_share) found->second = finding;
+  }
 }
 
 void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const GroupState& group, Now now,
@@ -138,7 +183,9 @@ void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const Gr
       away = more;
     }
   }
-  Finding finding{waited, SlowCause::kLateCompute, slowest.late.since_ns};
+  Finding finding{.waited_share = waited,
+                  .waited_ns_per_op = PerOp(window.waited_ns, window.ops),
+                  .since_ns = slowest.late.since_ns};
   if (away.has_value() ? !is_compute(*away) : began_late < waited / 2) {
     if (window.alone_by_network) return;
     // Servers see a link differently, as it carries the traffic of a server on the rank's node as well: most decide.
@@ -158,7 +205,9 @@ void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const Gr
   if (!is_first && found->second.waited_share < waited) found->second = finding;
 }
 
-std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group, uint64_t settle_ns, Now now) {
+std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group,
+                                                const std::set<std::vector<JobRank>>& on_one_node, uint64_t settle_ns,
+                                                Now now) {
   std::map<JobRank, Finding> findings;
   for (auto suspect = suspects_.begin(); suspect != suspects_.end();) {
     const GroupState* const group = find_group(suspect->first.first);
@@ -177,6 +226,7 @@ std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group, uin
     ++suspect;
   }
   gone_.clear();  // no server is believed that tells of them
+  for (const std::vector<JobRank>& ranks : on_one_node) AddFindingsOnNode(ranks, now, &findings);
   std::vector<Change> changes;
   for (auto verdict = verdicts_.begin(); verdict != verdicts_.end();) {
     const bool is_over = !findings.contains(verdict->first);
@@ -190,13 +240,16 @@ std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group, uin
       verdict.cause = finding.cause;
       verdict.cause_since_ns = now.monotonic_ns;
     }
-    if (verdict.told.has_value()) verdict.told->waited_share = finding.waited_share;
+    if (verdict.told.has_value()) {
+      verdict.told->waited_share = finding.waited_share;
+      verdict.told->waited_ns_per_op = finding.waited_ns_per_op;
+    }
     const bool is_news = !verdict.told.has_value() ||
                          (verdict.told->cause != finding.cause && now.monotonic_ns >= verdict.told_ns + kNextCauseNs);
     if (!is_news || now.monotonic_ns - verdict.cause_since_ns < settle_ns) continue;
     const uint64_t since_unix_ms =
         verdict.told.has_value() ? verdict.told->since_unix_ms : UnixMsOf(finding.since_ns, now);
-    verdict.told = SlowRank{rank, finding.waited_share, finding.cause, since_unix_ms};
+    verdict.told = SlowRank{rank, finding.waited_share, finding.waited_ns_per_op, finding.cause, since_unix_ms};
     verdict.told_ns = now.monotonic_ns;
     changes.push_back({*verdict.told, /*is_over=*/false});
   }

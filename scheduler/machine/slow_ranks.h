@@ -5,7 +5,7 @@
 // (server/machine/lateness_book.h). A rank is slow if more than half of the group's servers tell so of nearly all ops,
 // in two windows in a row, for a share of the time that matters; chance makes a rank late in some ops at some servers.
 // The cause follows from what the rank's heartbeats say of the time in which it had no op under way (it was away):
-// docs/adr/0021.
+// docs/adr/0021. That time alone tells who is late in a group that is on one node and uses no servers.
 #ifndef SHOAL_SCHEDULER_MACHINE_SLOW_RANKS_H_
 #define SHOAL_SCHEDULER_MACHINE_SLOW_RANKS_H_
 
@@ -58,7 +58,8 @@ struct LateWindow {
 
 struct SlowRank {
   JobRank rank;
-  double waited_share = 0;  // of the time, in the newest window; 0 to 1
+  double waited_share = 0;        // of the time, in the newest window; 0 to 1
+  uint64_t waited_ns_per_op = 0;  // in the mean of that window
   SlowCause cause = SlowCause::kLateCompute;
   uint64_t since_unix_ms = 0;
 };
@@ -69,6 +70,10 @@ class SlowRanks {
   static constexpr double kLeastLateOps = 0.8;
   // Chunks that come so much further apart than the median rank's are those of a slow link.
   static constexpr double kWideSpacing = 1.3;
+  // Within a node: over so much time, twice in a row, a rank has to be away for longer than the others, and for so much
+  // longer per op. Less is how threads happen to be scheduled.
+  static constexpr uint64_t kSpanOnNodeNs = 2 * kNsPerS;
+  static constexpr uint64_t kLeastLateOnNodeNs = 100 * kNsPerUs;
 
   struct Change {
     SlowRank rank;
@@ -83,8 +88,10 @@ class SlowRanks {
   void Forget(JobRank rank);
 
   // What has changed since the last call. A cause is told when it was found for `settle_ns`: at first the heartbeats
-  // may be of the time before.
-  std::vector<Change> Judge(const FindGroup& find_group, uint64_t settle_ns, Now now);
+  // may be of the time before. `on_one_node`: the ranks of each group without servers whose times away can be compared,
+  // since they take part in the same groups.
+  std::vector<Change> Judge(const FindGroup& find_group, const std::set<std::vector<JobRank>>& on_one_node,
+                            uint64_t settle_ns, Now now);
   // In the order of ranks.
   std::vector<SlowRank> slow() const;
   // A rank for which the server waits for that share of the time at least, in windows in a row, and no other server
@@ -99,6 +106,7 @@ class SlowRanks {
   using Suspect = std::map<std::pair<ServerId, uint32_t>, Seen>;  // by server and I/O thread
   struct Finding {
     double waited_share = 0;
+    uint64_t waited_ns_per_op = 0;
     SlowCause cause = SlowCause::kLateCompute;
     uint64_t since_ns = 0;
   };
@@ -116,6 +124,8 @@ class SlowRanks {
   const Seen* FindSlowest(const Suspect& suspect, const GroupState& group, JobRank rank) const;
   void AddFinding(const Suspect& suspect, const Seen& slowest, const GroupState& group, Now now,
                   std::map<JobRank, Finding>* findings) const;
+  bool WasTold(JobRank rank) const;
+  void AddFindingsOnNode(const std::vector<JobRank>& ranks, Now now, std::map<JobRank, Finding>* findings) const;
   // Of the ranks' shares of time away; nullopt: those of two ranks are not known.
   std::optional<double> MedianAway(const std::vector<JobRank>& ranks, uint64_t span_ns, Now now) const;
 

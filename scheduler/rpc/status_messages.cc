@@ -125,6 +125,7 @@ void ToMessage(const JobsPage& response, v1::ListJobsResponse* message) {
       v1::SlowRank* const rank = job->add_slow_ranks();
       rank->set_rank(slow.rank.value());
       rank->set_waited_share(slow.waited_share);
+      rank->set_waited_ns_per_op(slow.waited_ns_per_op);
       rank->set_cause(std::string(SlowCauseName(slow.cause)));
       rank->set_advice(std::string(SlowCauseText(slow.cause)));
       rank->set_since_unix_ms(slow.since_unix_ms);

@@ -15,9 +15,10 @@ def pause(times: float = 1) -> list[str]:
     return ["--pause", str(round(times * PAUSE_US))]
 
 
-def start_slow_job(cluster: Cluster) -> list[Process]:
-    """Ranks of the job "perf" that reduce until the test ends, over shared memory."""
-    options = ["--node-reduce", "off", "-n", "1000000", "-c", "0", "-b", "256K"]
+def start_slow_job(cluster: Cluster, node_reduce: str = "off") -> list[Process]:
+    """Ranks of the job "perf" that reduce until the test ends, over shared memory; through servers if `node_reduce` is
+    "off"."""
+    options = ["--node-reduce", node_reduce, "-n", "1000000", "-c", "0", "-b", "256K"]
     return [
         cluster.start_perf_rank(rank, RANKS, *options, *pause(3 if rank == SLOW else 1)) for rank in range(RANKS)
     ]

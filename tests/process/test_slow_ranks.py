@@ -74,9 +74,10 @@ def test_a_rank_that_computes_for_longer_is_named(cluster: LinkedCluster):
     ranks = start_perf(cluster, {SLOW: pause(2)}, "-b", "256K", *pause())
     wait_for_slow(cluster, {SLOW: "late-compute"})
     wait_for_metric(cluster, slow=1)
-    named = r"rank 2 of job \"perf\" on node \S+: the other ranks wait for it (\d+) % of the time"
+    named = r"rank 2 of job \"perf\" on node \S+: the other ranks wait for it (\d+) % of the time, ([\d.]+) ms an op"
     line = ranks[0].wait_for_line(named)
     assert 20 <= int(line.group(1)) <= 70, "20 ms of some 60"
+    assert 15 * TIME_FACTOR <= float(line.group(2)) <= 30 * TIME_FACTOR, "20 ms"
 
 
 def test_a_rank_with_a_slow_link_is_named(cluster: LinkedCluster):
@@ -105,7 +106,7 @@ def test_what_is_over_is_told(cluster: LinkedCluster):
     shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT)
     cluster.wait_until(lambda: not slow_ranks(cluster), "no rank is slow", NAMED_WITHIN_S)
     wait_for_metric(cluster, slow=0)
-    ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: no server says any more that the other ranks wait")
+    ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: the other ranks do not wait for it any more")
     assert "server-slow" not in {event["kind"] for event in cluster.events()}, "all servers waited for that rank"
 
 
@@ -137,15 +138,12 @@ def test_a_slow_way_from_one_rank_to_one_server_is_named(cluster: LinkedCluster)
     assert slow_ranks(cluster) == {}
 
 
-def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
+@contextlib.contextmanager
+def one_node_cluster():
     cluster = Cluster()
     try:
         cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=SHORT_LEASE_MS)
-        for name in ("alpha", "beta"):
-            cluster.start_server(name)
-        start_slow_job(cluster)
-        wait_for_slow(cluster, {SLOW: "late-compute"})
-        wait_for_metric(cluster, slow=1)
+        yield cluster
     except BaseException:
         print(cluster, file=sys.stderr)  # pytest shows it with the failure
         raise
@@ -153,10 +151,45 @@ def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
         cluster.end()
 
 
+def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
+    with one_node_cluster() as cluster:
+        for name in ("alpha", "beta"):
+            cluster.start_server(name)
+        start_slow_job(cluster)
+        wait_for_slow(cluster, {SLOW: "late-compute"})
+        wait_for_metric(cluster, slow=1)
+
+
+def test_on_one_node_without_servers_a_rank_that_computes_for_longer_is_named():
+    with one_node_cluster() as cluster:
+        ranks = start_slow_job(cluster, "auto")
+        wait_for_slow(cluster, {SLOW: "late-compute"})
+        wait_for_metric(cluster, slow=1)
+        line = ranks[0].wait_for_line(r"the other ranks wait for it (\d+) % of the time, ([\d.]+) ms an op")
+        assert 50 <= int(line.group(1)) <= 75, "40 ms of some 60"
+        assert 35 * TIME_FACTOR <= float(line.group(2)) <= 50 * TIME_FACTOR, "40 ms"
+
+
+def test_on_one_node_without_servers_equal_ranks_are_not_named():
+    with one_node_cluster() as cluster:
+        options = ["-c", "0", "-b", "256K", *pause(), "-n", str(round(600 / TIME_FACTOR))]
+        end_silent_run(cluster, [cluster.start_perf_rank(rank, RANKS, *options) for rank in range(RANKS)])
+
+
+def test_a_rank_of_a_node_that_computes_for_longer_is_named_where_ranks_of_a_node_reduce_first():
+    with linked_cluster(2, 2, ranks_per_node=2) as linked:
+        linked.start_scheduler_on_control(SHORT_LEASE_MS)
+        linked.start_servers()
+        for rank in range(RANKS):
+            node = linked.network.workers[rank // 2]
+            with linked.on(node):
+                own = ["--net-device", node.device, "-n", "1000000", "-c", "0", "-b", "256K"]
+                linked.start_perf_rank(rank, RANKS, *own, *pause(3 if rank == SLOW + 1 else 1))
+        wait_for_slow(linked, {SLOW + 1: "late-compute"})
+
+
 def test_over_shared_memory_a_server_that_gets_half_of_the_time_is_named():
-    cluster = Cluster()
-    try:
-        cluster.start_scheduler(lease_ttl_ms=SHORT_LEASE_MS)
+    with one_node_cluster() as cluster:
         servers = {name: cluster.start_server(name) for name in ("alpha", "beta", "gamma")}
         for rank in range(RANKS):
             options = ["--node-reduce", "off", "--min-servers", "3", "-n", "1000000", "-c", "0", "-b", "16M"]
@@ -165,11 +198,6 @@ def test_over_shared_memory_a_server_that_gets_half_of_the_time_is_named():
             cluster.wait_until(lambda: set(slow_servers(cluster)) == {"beta"}, "beta is slow", NAMED_WITHIN_S)
             assert "processor time" in slow_servers(cluster)["beta"]
         assert slow_ranks(cluster) == {}
-    except BaseException:
-        print(cluster, file=sys.stderr)  # pytest shows it with the failure
-        raise
-    finally:
-        cluster.end()
 
 
 # Ops are queued, so that the links are full all the time. One rank is always behind the others then. Queued ops do not

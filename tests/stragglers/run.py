@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How soon a slow rank or server is named, and whether anybody is who is not slow. Needs root.
 
-`build/venv/bin/python tests/stragglers/run.py --results`, after a build; forty minutes. Four ranks train: a step is ten
+`build/venv/bin/python tests/stragglers/run.py --results`, after a build; an hour. Four ranks train: a step is ten
 all-reduces of 1 MiB, before each of which a rank computes for 200 ms (it sleeps). Each rank and each server has a node
 of its own, or all share memory; a server there is only ever waited for with larger tensors, of 64 MiB. The lease is
 that of a scheduler that is told nothing. In each case one of them is slow from the beginning, or two are; the first
@@ -104,15 +104,19 @@ def over_tcp(
 
 @contextlib.contextmanager
 def over_shared_memory(
-    more: dict[int, list[str]] | None = None, usual: list[str] | None = None, slow_server: bool = False
+    more: dict[int, list[str]] | None = None,
+    usual: list[str] | None = None,
+    slow_server: bool = False,
+    server_options: tuple[str, ...] = (),
+    server_count: int = SERVERS,
 ) -> Iterator[Cluster]:
-    """`more`: of ranks, options in place of the usual ones."""
+    """`more`: of ranks, options in place of the usual ones. Without servers the ranks reduce within their node."""
     cluster = Cluster()
     try:
         cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
-        servers = [cluster.start_server(f"server-{number}") for number in range(SERVERS)]
+        servers = [cluster.start_server(f"server-{number}", *server_options) for number in range(server_count)]
         for rank in range(RANKS):
-            own = ["--node-reduce", "off", "--min-servers", str(SERVERS)]
+            own = ["--node-reduce", "off", "--min-servers", str(server_count)] if servers else []
             cluster.start_perf_rank(rank, RANKS, *OPTIONS, *own, *(more or {}).get(rank, usual or compute()))
         with servers[0].stopped_in_turns(TURN_S) if slow_server else contextlib.nullcontext():
             yield cluster
@@ -151,7 +155,31 @@ def cases() -> list[Case]:
             {"rank 1: late-compute", "rank 2: slow-link"},
             lambda: over_tcp(more=two, rates=half),
         ),
+        Case(
+            "a slow reader, two chunks in flight",
+            {"rank 2: slow-reader"},
+            lambda: over_tcp(more=small, rates={SLOW: (RATE_MBIT, RATE_MBIT / 2)}, server_options=credit_2),
+        ),
+        Case(
+            "two at once, two chunks in flight",
+            {"rank 1: late-compute", "rank 2: slow-link"},
+            lambda: over_tcp(
+                more=small | {1: [*compute(2 * LATE_US), "--chunk-bytes", "64K"]}, rates=half, server_options=credit_2
+            ),
+        ),
         Case("20 ms more compute, shared memory", {"rank 2: late-compute"}, lambda: over_shared_memory(more=late)),
+        Case(
+            "20 ms more compute, shared memory, two chunks in flight",
+            {"rank 2: late-compute"},
+            lambda: over_shared_memory(
+                more=small | {SLOW: [*compute(LATE_US), "--chunk-bytes", "64K"]}, server_options=credit_2
+            ),
+        ),
+        Case(
+            "20 ms more compute, one node without servers",
+            {"rank 2: late-compute"},
+            lambda: over_shared_memory(more=late, server_count=0),
+        ),
         Case(
             "a server that runs for half of the time, shared memory, 64 MiB",
             {server},
@@ -299,10 +327,12 @@ def main() -> None:
             record["cases"].append({"name": case.name, "named": named})
         if options.minutes > 0:
             large = functools.partial(over_shared_memory, usual=LARGE)
+            alone = functools.partial(over_shared_memory, server_count=0)
             ways = {
                 "over TCP": (over_tcp, OPS_OF_A_STEP),
                 "over shared memory": (over_shared_memory, OPS_OF_A_STEP),
                 "over shared memory, 64 MiB": (large, LARGE_OPS_OF_A_STEP),
+                "on one node without servers": (alone, OPS_OF_A_STEP),
             }
             for way, (start, ops_of_a_step) in ways.items():
                 what = way

@@ -68,6 +68,7 @@ TEST(TablesTest, StragglersAreRanksAndServers) {
   v1::SlowRank* const rank = job->add_slow_ranks();
   rank->set_rank(2);
   rank->set_waited_share(0.25);
+  rank->set_waited_ns_per_op(12'340'000);
   rank->set_cause("slow-link");
   rank->set_advice("look at its link");
   rank->set_since_unix_ms(10'000);
@@ -131,6 +132,7 @@ TEST(TablesTest, TablesFitAHundredColumns) {
   v1::SlowRank* const slow = job->add_slow_ranks();
   slow->set_rank(127);
   slow->set_waited_share(0.25);
+  slow->set_waited_ns_per_op(123'456'789);
   slow->set_cause("late-compute");
   const std::string advice =
       "it offers its gradients late: compare its input pipeline and its clock rate with the others'";

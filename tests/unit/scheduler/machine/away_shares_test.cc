@@ -13,9 +13,9 @@ Now At(uint64_t seconds) { return {.monotonic_ns = (1000 + seconds) * kNsPerS, .
 TEST(AwaySharesTest, NothingIsKnownBeforeTwoCounts) {
   AwayShares shares;
   EXPECT_EQ(shares.Of(kRank, kNsPerS, At(0)), std::nullopt);
-  shares.OnHeartbeat(kRank, 0, 0, At(0));
+  shares.OnHeartbeat(kRank, 0, 0, 0, At(0));
   EXPECT_EQ(shares.Of(kRank, kNsPerS, At(0)), std::nullopt);
-  shares.OnHeartbeat(kRank, 3 * kNsPerS, 10 * kNsPerS, At(10));
+  shares.OnHeartbeat(kRank, 3 * kNsPerS, 10 * kNsPerS, 0, At(10));
   EXPECT_DOUBLE_EQ(*shares.Of(kRank, kNsPerS, At(10)), 0.3);
 }
 
@@ -24,7 +24,7 @@ TEST(AwaySharesTest, CyclesThatAreLongerThanHeartbeatsCountWhole) {
   // Steps of 10 s of which 6 are away; a heartbeat each second finds the counters as they were most of the time.
   for (uint64_t second = 0; second <= 40; ++second) {
     const uint64_t cycles = second / 10;
-    shares.OnHeartbeat(kRank, 6 * cycles * kNsPerS, 10 * cycles * kNsPerS, At(second));
+    shares.OnHeartbeat(kRank, 6 * cycles * kNsPerS, 10 * cycles * kNsPerS, 0, At(second));
     if (second < 10) continue;
     const std::optional<double> share = shares.Of(kRank, 20 * kNsPerS, At(second));
     ASSERT_TRUE(share.has_value()) << second;
@@ -36,21 +36,40 @@ TEST(AwaySharesTest, TheNewestCountsDecide) {
   AwayShares shares;
   for (uint64_t second = 0; second <= 20; ++second) {
     const uint64_t away_ns = second <= 10 ? 0 : (second - 10) * kNsPerS / 2;
-    shares.OnHeartbeat(kRank, away_ns, second * kNsPerS, At(second));
+    shares.OnHeartbeat(kRank, away_ns, second * kNsPerS, 0, At(second));
   }
   EXPECT_DOUBLE_EQ(*shares.Of(kRank, 2 * kNsPerS, At(20)), 0.5);
   EXPECT_DOUBLE_EQ(*shares.Of(kRank, 100 * kNsPerS, At(20)), 0.25);
 }
 
+TEST(AwaySharesTest, TheNewestTwoSpansFollowEachOther) {
+  AwayShares shares;
+  uint64_t away_ns = 0;
+  for (uint64_t second = 0; second <= 10; ++second) {
+    // Away for a tenth of the time, and from 6 s to 8 s for half of it.
+    if (second > 0) away_ns += second > 6 && second <= 8 ? kNsPerS / 2 : kNsPerS / 10;
+    shares.OnHeartbeat(kRank, away_ns, second * kNsPerS, 7 * second, At(second));
+    if (second < 4) EXPECT_EQ(shares.NewestTwo(kRank, 2 * kNsPerS, At(second)), std::nullopt) << second;
+  }
+  const auto spans = shares.NewestTwo(kRank, 2 * kNsPerS, At(10));
+  ASSERT_TRUE(spans.has_value());
+  const auto& [newest, before] = *spans;
+  EXPECT_DOUBLE_EQ(newest.Share(), 0.1);
+  EXPECT_DOUBLE_EQ(before.Share(), 0.5);
+  EXPECT_EQ(newest.ops, 14u);
+  EXPECT_EQ(newest.began_ns, At(8).monotonic_ns);
+  EXPECT_EQ(before.began_ns, At(6).monotonic_ns);
+}
+
 TEST(AwaySharesTest, OldCountsAndThoseOfAnotherProcessAreForgotten) {
   AwayShares shares;
-  shares.OnHeartbeat(kRank, 0, kNsPerS, At(0));
-  shares.OnHeartbeat(kRank, kNsPerS, 2 * kNsPerS, At(1));
+  shares.OnHeartbeat(kRank, 0, kNsPerS, 0, At(0));
+  shares.OnHeartbeat(kRank, kNsPerS, 2 * kNsPerS, 0, At(1));
   EXPECT_TRUE(shares.Of(kRank, kNsPerS, At(2)).has_value());
   EXPECT_EQ(shares.Of(kRank, kNsPerS, At(13)), std::nullopt) << "its ops have overlapped ever since";
-  shares.OnHeartbeat(kRank, 0, kNsPerS, At(14));
+  shares.OnHeartbeat(kRank, 0, kNsPerS, 0, At(14));
   EXPECT_EQ(shares.Of(kRank, kNsPerS, At(14)), std::nullopt) << "it counts anew";
-  shares.OnHeartbeat(kRank, 9 * kNsPerS, 3 * kNsPerS, At(15));
+  shares.OnHeartbeat(kRank, 9 * kNsPerS, 3 * kNsPerS, 0, At(15));
   EXPECT_EQ(shares.Of(kRank, kNsPerS, At(15)), std::nullopt) << "away for longer than there was time";
 }
 

@@ -295,5 +295,41 @@ TEST_F(MachineNodeReduceTest, TheNextSchedulerKnowsThatAJobNeedsNoServers) {
   EXPECT_FALSE(next.Ask<JobJoined>(moved).needs_no_servers) << "what a rank says now counts";
 }
 
+// Heartbeats of all ranks, each second for ten seconds: rank 2 calls its collectives later than the others.
+void TrainWithALateRank(MachineHarness* harness, JobId job) {
+  for (uint64_t second = 1; second <= 10; ++second) {
+    harness->Advance(1000);
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      HeartbeatWorker beat = Beat(job, rank, 100 + rank);
+      beat.load.away_ns_total = second * (rank == 2 ? 300 : 100) * kNsPerMs;
+      beat.load.counted_ns_total = second * kNsPerS;
+      beat.load.ops_completed = second * 10;
+      harness->Ask<WorkerRenewed>(beat);
+    }
+  }
+}
+
+TEST_F(MachineNodeReduceTest, TheRankThatTheOthersWaitForIsNamed) {
+  Open();
+  TrainWithALateRank(&harness_, job_);
+  EXPECT_THAT(ReasonOf("rank-slow"), HasSubstr("wait for it 20 % of the time, 20.0 ms an op (late-compute)"));
+  EXPECT_THAT(harness_.Jobs()[0].slow_ranks, SizeIs(1));
+}
+
+TEST_F(MachineNodeReduceTest, RanksThatTakePartInDifferentGroupsAreNotCompared) {
+  Open();
+  std::vector<RequestHandle> handles;
+  for (const uint32_t rank : {0u, 1u}) {
+    JoinGroup request = GroupAs(rank, "boot 1", "pair");
+    request.ranks = {JobRank(0), JobRank(1)};
+    request.request_number = 2;
+    handles.push_back(harness_.Send(request));
+  }
+  harness_.Get<GroupJoined>(handles.back());
+  TrainWithALateRank(&harness_, job_);
+  EXPECT_THAT(harness_.EventKinds(), Not(Contains("rank-slow")))
+      << "the others have ops of their own under way while it has none";
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

@@ -176,8 +176,11 @@ TEST(PageRoomTest, NothingIsLargerThanReckoned) {
   most += MostBytes(rank_of_numbers);
   expect_enough("a rank without texts");
   for (const SlowCause cause : {SlowCause::kLateCompute, SlowCause::kSlowReader, SlowCause::kSlowLink}) {
-    job.slow_ranks.push_back(
-        {.rank = JobRank(kGreatest32), .waited_share = 0.3, .cause = cause, .since_unix_ms = kGreatest});
+    job.slow_ranks.push_back({.rank = JobRank(kGreatest32),
+                              .waited_share = 0.3,
+                              .waited_ns_per_op = kGreatest,
+                              .cause = cause,
+                              .since_unix_ms = kGreatest});
     most += MostBytes(job.slow_ranks.back());
     expect_enough("a slow rank");
   }

@@ -61,17 +61,18 @@ class SlowRanksTest : public ::testing::Test {
     counted_ns_ += 10 * kNsPerS;
     for (uint32_t rank = 0; rank < shares.size(); ++rank) {
       if (away_ns_.size() <= rank) away_ns_.push_back(0);
-      ranks_.away().OnHeartbeat(JobRank(rank), away_ns_[rank], counted_ns_, now_);
+      ranks_.away().OnHeartbeat(JobRank(rank), away_ns_[rank], counted_ns_, 0, now_);
       away_ns_[rank] += static_cast<uint64_t>(shares[rank] * 10 * kNsPerS);
     }
     counted_ns_ += 10 * kNsPerS;
     for (uint32_t rank = 0; rank < shares.size(); ++rank) {
-      ranks_.away().OnHeartbeat(JobRank(rank), away_ns_[rank], counted_ns_, now_);
+      ranks_.away().OnHeartbeat(JobRank(rank), away_ns_[rank], counted_ns_, 0, now_);
     }
   }
   std::vector<SlowRanks::Change> JudgeAfter(uint64_t ns) {
     Pass(ns);
-    return ranks_.Judge([this](GroupId id) { return id == group_.id ? &group_ : nullptr; }, kSettleNs, now_);
+    return ranks_.Judge([this](GroupId id) { return id == group_.id ? &group_ : nullptr; }, on_one_node_, kSettleNs,
+                        now_);
   }
   // Judges now, and when the cause has settled.
   std::vector<SlowRanks::Change> JudgeSettled() {
@@ -87,6 +88,7 @@ class SlowRanksTest : public ::testing::Test {
 
   SlowRanks ranks_;
   GroupState group_;
+  std::set<std::vector<JobRank>> on_one_node_;
   Now now_{.monotonic_ns = 100 * kNsPerS, .unix_ms = 1'700'000'000'000};
   uint64_t number_ = 0;
   uint64_t counted_ns_ = 0;
@@ -103,6 +105,7 @@ TEST_F(SlowRanksTest, ComputesForLonger) {
   EXPECT_FALSE(changes[0].is_over);
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
   EXPECT_DOUBLE_EQ(changes[0].rank.waited_share, 0.3);
+  EXPECT_EQ(changes[0].rank.waited_ns_per_op, 15'000'000u) << "20 ops in a window of a second";
   EXPECT_EQ(changes[0].rank.since_unix_ms, since_unix_ms) << "since its first late window began";
   EXPECT_THAT(ranks_.slow(), SizeIs(1));
   EXPECT_THAT(JudgeAfter(0), IsEmpty()) << "told once";
@@ -178,8 +181,8 @@ TEST_F(SlowRanksTest, WithoutHeartbeatsALateBeginningIsTakenForCompute) {
 
 TEST_F(SlowRanksTest, RanksOfOtherGroupsThatAreAwayForLongerDoNotCount) {
   for (uint32_t rank = 10; rank < 20; ++rank) {
-    ranks_.away().OnHeartbeat(JobRank(rank), 0, kNsPerS, now_);
-    ranks_.away().OnHeartbeat(JobRank(rank), 9 * kNsPerS, 10 * kNsPerS, now_);
+    ranks_.away().OnHeartbeat(JobRank(rank), 0, kNsPerS, 0, now_);
+    ranks_.away().OnHeartbeat(JobRank(rank), 9 * kNsPerS, 10 * kNsPerS, 0, now_);
   }
   Away({0.1, 0.1, 0.4, 0.1});
   Windows(2, 0.3, 0.3);
@@ -370,6 +373,78 @@ TEST_F(SlowRailTest, BlameThatMovesBeforeItIsToldNamesNobodyElse) {
     for (const SlowRanks::Change& change : JudgeAfter(ns)) told.insert(change.rank.rank);
   }
   EXPECT_EQ(told, std::set<JobRank>{JobRank(3)});
+}
+
+// Four ranks of a group on one node, without servers. Each has 50 ops a second, and a heartbeat of each comes every
+// second.
+class SlowOnOneNodeTest : public SlowRanksTest {
+ protected:
+  SlowOnOneNodeTest() {
+    SetServers({});
+    on_one_node_ = {group_.ranks};
+  }
+
+  // So many seconds in which the ranks are away for these shares of the time. What changed meanwhile.
+  std::vector<SlowRanks::Change> Seconds(int seconds, const std::vector<double>& shares, uint64_t ops = 50) {
+    std::vector<SlowRanks::Change> changes;
+    away_ns_.resize(shares.size());
+    for (int i = 0; i < seconds; ++i) {
+      counted_ns_ += kNsPerS;
+      ops_ += ops;
+      for (uint32_t rank = 0; rank < shares.size(); ++rank) {
+        away_ns_[rank] += static_cast<uint64_t>(shares[rank] * kNsPerS);
+        ranks_.away().OnHeartbeat(JobRank(rank), away_ns_[rank], counted_ns_, ops_, now_);
+      }
+      for (const SlowRanks::Change& change : JudgeAfter(kNsPerS)) changes.push_back(change);
+    }
+    return changes;
+  }
+
+  uint64_t ops_ = 0;
+};
+
+TEST_F(SlowOnOneNodeTest, TheRankThatIsAwayForLongerIsNamed) {
+  const auto changes = Seconds(7, {0.1, 0.1, 0.3, 0.12});
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.rank, JobRank(2));
+  EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
+  EXPECT_NEAR(changes[0].rank.waited_share, 0.2, 1e-6);
+  EXPECT_NEAR(static_cast<double>(changes[0].rank.waited_ns_per_op), 4e6, 1e3) << "200 ms of each second with 50 ops";
+}
+
+TEST_F(SlowOnOneNodeTest, OfTwoRanksTheOneThatIsAwayForLongerIsNamed) {
+  on_one_node_ = {{JobRank(0), JobRank(1)}};
+  const auto changes = Seconds(7, {0.3, 0.1});
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.rank, JobRank(0));
+}
+
+TEST_F(SlowOnOneNodeTest, TheEndIsToldAndHalfOfTheThresholdIsNotTheEnd) {
+  ASSERT_THAT(Seconds(7, {0.1, 0.1, 0.3, 0.1}), SizeIs(1));
+  EXPECT_THAT(Seconds(10, {0.1, 0.1, 0.13, 0.1}), IsEmpty());
+  const auto changes = Seconds(10, {0.1, 0.1, 0.1, 0.1});
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_TRUE(changes[0].is_over);
+}
+
+TEST_F(SlowOnOneNodeTest, APauseIsNotSlow) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Seconds(8, {0.1, 0.1, 0.1, 0.1}), IsEmpty());
+    EXPECT_THAT(Seconds(2, {0.1, 0.1, 0.9, 0.1}), IsEmpty());
+  }
+}
+
+TEST_F(SlowOnOneNodeTest, WhatDiffersLittleByOpIsNotSlow) {
+  EXPECT_THAT(Seconds(20, {0.1, 0.1, 0.3, 0.1}, /*ops=*/5000), IsEmpty()) << "40 us an op";
+}
+
+TEST_F(SlowOnOneNodeTest, NobodyIsNamedBeforeAllHaveTold) {
+  EXPECT_THAT(Seconds(20, {0.1, 0.3, 0.1}), IsEmpty()) << "nothing is known of rank 3";
+}
+
+TEST_F(SlowOnOneNodeTest, OtherRanksAreNotCompared) {
+  on_one_node_.clear();
+  EXPECT_THAT(Seconds(20, {0.1, 0.1, 0.5, 0.1}), IsEmpty());
 }
 
 }  // namespace
