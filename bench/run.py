@@ -7,6 +7,7 @@ Each PART becomes three files in bench/results/: PART_DATE.json (everything), .m
 import argparse
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import pathlib
@@ -17,6 +18,7 @@ import time
 
 import fabric_model.gpu_nodes as gpu_nodes
 import fabric_model.run as scale_model
+import gpt_training
 import machine
 import report as page
 import survival.run as survival
@@ -29,7 +31,7 @@ BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parent
 OPEN_MPI_PROGRAM = ROOT / "build/bench/open_mpi_rank"
 TITLES = {part.name: part.title for part in PARTS}
-TITLES |= {each.NAME: each.TITLE for each in (scale_model, gpu_nodes, survival)}
+TITLES |= {each.NAME: each.TITLE for each in (scale_model, gpu_nodes, gpt_training, survival)}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -110,6 +112,14 @@ def run_gpu_nodes(arguments: argparse.Namespace) -> None:
     gpu_nodes.run(ROOT, arguments.output, started, command, lambda line: print(line, flush=True))
 
 
+def run_gpt_training(arguments: argparse.Namespace) -> None:
+    """RigError if something could not be measured."""
+    started = datetime.datetime.now(datetime.timezone.utc)
+    command = shlex.join(["bench/run.py", *sys.argv[1:]])
+    say = functools.partial(print, flush=True)
+    gpt_training.run(ROOT, arguments.programs, arguments.output, started, command, arguments.rounds, say)
+
+
 def run_survival(arguments: argparse.Namespace) -> bool:
     """Whether every run ended with the same weights. RigError if a run failed."""
     started = datetime.datetime.now(datetime.timezone.utc)
@@ -182,6 +192,8 @@ def main() -> int:
         run_model(arguments)
     if gpu_nodes.NAME in (arguments.parts or [gpu_nodes.NAME]):
         run_gpu_nodes(arguments)
+    if gpt_training.NAME in (arguments.parts or [gpt_training.NAME]):
+        run_gpt_training(arguments)
     if survival.NAME in (arguments.parts or [survival.NAME]):
         right = run_survival(arguments) and right
     return 0 if right else 1

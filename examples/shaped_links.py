@@ -65,7 +65,13 @@ class Links:
         )
 
     def measure(
-        self, scheduler_program: str, server_program: str, text: pathlib.Path, folder: pathlib.Path, rounds: int
+        self,
+        scheduler_program: str,
+        server_program: str,
+        text: pathlib.Path,
+        folder: pathlib.Path,
+        rounds: int,
+        steps: int = STEPS,
     ) -> dict:
         """Returns the summary of compare_backends.py. RigError if a process fails or they are not done in time."""
         control = self.network.control
@@ -77,7 +83,7 @@ class Links:
             self.processes.start_service(node, f"server-{number}", command)
         summary = folder / "links.json"
         summary.unlink(missing_ok=True)
-        command = [sys.executable, str(EXAMPLES / "compare_backends.py"), "--text", str(text), "--steps", str(STEPS)]
+        command = [sys.executable, str(EXAMPLES / "compare_backends.py"), "--text", str(text), "--steps", str(steps)]
         command += ["--rounds", str(rounds), "--batch", str(BATCH), "--all-reduce-mib", str(ALL_REDUCE_MIB)]
         command += ["--summary", str(summary)]
         self.run_ranks(command, scheduler, folder)
