@@ -216,11 +216,12 @@ void IoThread::RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns) {
   uint64_t sleep_ns = deadline_ns;
   bool progress = true;  // before the round, which counts from its beginning
   while (!op->done()) {
+    // First of all, since the op's submit ran a round just now: where ranks share a core, it is another one's turn.
+    sched_yield();
     const Round round = TryRound();
     if (progress) sleep_ns = std::min(deadline_ns, round.at_ns + kSmallOpSpinNs);
     if (round.at_ns >= sleep_ns) break;
     progress = round.progress;
-    if (!op->done()) sched_yield();
   }
   callers_looking_.fetch_sub(1);
   // Somebody has to see to what is open. With nothing open the I/O thread looks again when it has stood back long

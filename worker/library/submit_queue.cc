@@ -14,11 +14,19 @@ void SubmittedBatch::Clear() {
   counters_requests.clear();
 }
 
+void SubmittedBatch::Swap(SubmittedBatch* other) {
+  commands.swap(other->commands);
+  ops.swap(other->ops);
+  groups.swap(other->groups);
+  counters_requests.swap(other->counters_requests);
+}
+
 absl::Status SubmitQueue::CheckOpen() const {
   return closed_ ? absl::CancelledError("the worker is closed") : absl::OkStatus();
 }
 
 void SubmitQueue::WakeUp() {
+  something_to_take_.store(true);
   if (std::exchange(sleeps_, false)) transport_->Wake();
   come_back_ = true;
   came_back_.notify_one();
@@ -33,6 +41,7 @@ absl::Status SubmitQueue::Submit(const SubmitCommand& command, std::shared_ptr<C
   }
   waiting_.ops.push_back(std::move(op));
   waiting_.commands.emplace_back(command);
+  something_to_take_.store(true);
   if (sleeps_ || !looked_after) WakeUp();
   return absl::OkStatus();
 }
@@ -78,15 +87,18 @@ void SubmitQueue::ComeBack() {
 
 void SubmitQueue::Take(SubmittedBatch* batch) {
   batch->Clear();
+  if (!something_to_take_.load()) return;
   const std::lock_guard lock(mutex_);
+  something_to_take_.store(false);
   sleeps_ = false;
-  std::swap(*batch, waiting_);
+  batch->Swap(&waiting_);
 }
 
 bool SubmitQueue::PrepareToSleep() {
   const std::lock_guard lock(mutex_);
   if (!waiting_.commands.empty() || !waiting_.counters_requests.empty()) return false;
   sleeps_ = true;
+  something_to_take_.store(true);  // Take has to end the sleep
   return true;
 }
 

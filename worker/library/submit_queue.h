@@ -1,11 +1,12 @@
 // The way from callers' threads to the loop, and what wakes the I/O thread for it.
 //
 // Thread: the functions under "callers" from any thread, those under "the loop" from whoever has its turn, those under
-// "the I/O thread" from that one. The lock is taken once per op and once per round of the loop, never per chunk; the
-// I/O thread is woken only if it sleeps or stands back.
+// "the I/O thread" from that one. The lock is taken once per op and once per round of the loop that has something to take,
+// never per chunk; the I/O thread is woken only if it sleeps or stands back.
 #ifndef SHOAL_WORKER_LIBRARY_SUBMIT_QUEUE_H_
 #define SHOAL_WORKER_LIBRARY_SUBMIT_QUEUE_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -29,6 +30,7 @@ struct SubmittedBatch {
   std::vector<std::shared_ptr<CountersRequest>> counters_requests;
 
   void Clear();
+  void Swap(SubmittedBatch* other);
 };
 
 class SubmitQueue {
@@ -74,6 +76,8 @@ class SubmitQueue {
   bool come_back_ = false;
   std::condition_variable came_back_;
   SubmittedBatch waiting_;
+  // False: Take would find nothing to do. Set under the lock, and read without it, as most rounds have nothing to take.
+  std::atomic<bool> something_to_take_{false};
 };
 
 }  // namespace shoal

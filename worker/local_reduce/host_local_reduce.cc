@@ -20,7 +20,7 @@ namespace shoal {
 namespace {
 
 // A Poll looks at the counters each time, at the sockets only now and then: they cost a system call and say little.
-constexpr int kMaxPollsWithoutSockets = 8;
+constexpr int kMaxPollsWithoutSockets = 64;
 constexpr int kMaxSocketEvents = 64;
 
 class HostLocalReduce : public LocalReduce {
