@@ -137,8 +137,9 @@ struct Done {};
 struct ClusterView {
   std::string cluster_id;
   Epoch epoch;
-  uint32_t servers_live = 0;
+  uint32_t servers_live = 0;  // dedicated ones, as servers_lost
   uint32_t servers_lost = 0;
+  uint32_t servers_colocated = 0;  // live ones
   uint32_t jobs = 0;
   uint32_t workers = 0;
   uint64_t started_at_unix_ms = 0;

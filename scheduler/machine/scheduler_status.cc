@@ -21,8 +21,9 @@ void AddJob(const JobNumbers& more, JobNumbers* sum) {
 void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now now) {
   ReplyNow(handle, Response(ClusterView{.cluster_id = cluster_id_,
                                         .epoch = published_->epoch(),
-                                        .servers_live = servers_.live_count(),
-                                        .servers_lost = servers_.lost_count(),
+                                        .servers_live = servers_.CountOf(MemberPhase::kLive, /*colocated=*/false),
+                                        .servers_lost = servers_.CountOf(MemberPhase::kLost, /*colocated=*/false),
+                                        .servers_colocated = servers_.CountOf(MemberPhase::kLive, /*colocated=*/true),
                                         .jobs = jobs_.live_job_count(),
                                         .workers = jobs_.live_worker_count(),
                                         .started_at_unix_ms = started_at_unix_ms_,

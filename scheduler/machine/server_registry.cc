@@ -333,10 +333,6 @@ uint32_t ServerRegistry::CountOf(MemberPhase phase, bool colocated) const {
   }));
 }
 
-uint32_t ServerRegistry::lost_count() const {
-  return CountOf(MemberPhase::kLost, /*colocated=*/false) + CountOf(MemberPhase::kLost, /*colocated=*/true);
-}
-
 std::vector<Shard> ServerRegistry::LiveShards() const {
   std::vector<Shard> shards;
   for (const auto& [id, server] : servers_) {

@@ -92,7 +92,6 @@ class ServerRegistry {
   void AddLiveNodes(std::set<std::string>* nodes) const;
   // The server that is draining, or else the one that went last, in words: "server a is lost (no heartbeat for 5.2 s)".
   std::string DescribeLastGone() const;
-  uint32_t lost_count() const;
   uint64_t next_server_id() const { return next_server_id_; }
   // A shard for each I/O thread of each live server that serves all jobs and does not drain.
   std::vector<Shard> LiveShards() const;

@@ -66,6 +66,7 @@ void ToMessage(const ClusterView& response, v1::Cluster* message) {
   message->set_epoch(response.epoch.value());
   message->set_servers_live(response.servers_live);
   message->set_servers_lost(response.servers_lost);
+  message->set_servers_colocated(response.servers_colocated);
   message->set_jobs(response.jobs);
   message->set_workers(response.workers);
   message->set_started_at_unix_ms(response.started_at_unix_ms);
