@@ -235,6 +235,8 @@ std::string WrapText(const std::string& text, size_t indent) {
   for (size_t i = 1; i < words.size(); ++i) {
     const size_t width = Width(words[i]);
     if (column > indent && column + 1 + width > kMostColumns) {
+      if (width == 0) continue;  // of several spaces, which a line neither ends nor begins with
+      wrapped.erase(wrapped.find_last_not_of(' ') + 1);
       absl::StrAppend(&wrapped, "\n", std::string(indent, ' '), words[i]);
       column = indent + width;
     } else {
@@ -254,10 +256,17 @@ std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler
                4);
   const std::string leader =
       cluster.leader().empty() ? "" : absl::StrCat("The scheduler at ", cluster.leader(), " leads. ");
+  const std::string counts =
+      absl::StrCat("It has map epoch ", cluster.epoch(), ", ", ServerCountsText(cluster), ", ",
+                   Plural(cluster.jobs(), "job"), ", ", Plural(cluster.workers(), "worker"), ".\n");
   return absl::StrCat(
-      text, "It has map epoch ", cluster.epoch(), ", ", Plural(cluster.servers_live(), "server"), " live, ",
-      cluster.servers_lost(), " lost, ", Plural(cluster.jobs(), "job"), ", ", Plural(cluster.workers(), "worker"),
-      ".\n", WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4));
+      text, counts, WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4));
+}
+
+std::string ServerCountsText(const v1::Cluster& cluster) {
+  const std::string colocated =
+      cluster.servers_colocated() == 0 ? "" : absl::StrCat(", ", cluster.servers_colocated(), " colocated");
+  return absl::StrCat(Plural(cluster.servers_live(), "server"), " live, ", cluster.servers_lost(), " lost", colocated);
 }
 
 std::string ServersText(const v1::ListServersResponse& servers, TableExtent extent) {
@@ -405,8 +414,9 @@ std::string MapText(const v1::ShardMap& map) {
 }
 
 std::string EventText(const v1::Event& event) {
-  return absl::StrCat(TimeText(event.at_unix_ms()), "  #", event.sequence(), "  ", event.kind(), "  ", event.subject(),
-                      "  (epoch ", event.epoch(), ")  ", event.reason(), "\n");
+  return WrapText(absl::StrCat(TimeText(event.at_unix_ms()), "  #", event.sequence(), "  ", event.kind(), "  ",
+                               event.subject(), "  (epoch ", event.epoch(), ")  ", event.reason()),
+                  4);
 }
 
 std::string Plural(uint64_t count, const std::string& what) {
