@@ -333,6 +333,15 @@ uint32_t ServerRegistry::CountOf(MemberPhase phase, bool colocated) const {
   }));
 }
 
+std::map<JobId, uint64_t> ServerRegistry::SlotMemoryByJob() const {
+  std::map<JobId, uint64_t> bytes;
+  for (const auto& [id, server] : servers_) {
+    if (server.state.phase != MemberPhase::kLive) continue;
+    for (const JobMemory& memory : server.load.memory_by_job) bytes[memory.job] += memory.bytes;
+  }
+  return bytes;
+}
+
 std::vector<Shard> ServerRegistry::LiveShards() const {
   std::vector<Shard> shards;
   for (const auto& [id, server] : servers_) {

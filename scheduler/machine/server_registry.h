@@ -82,6 +82,8 @@ class ServerRegistry {
   // By its newest heartbeat; 0: not known.
   uint64_t slot_memory_used_bytes(ServerId id) const;
   uint32_t live_count() const { return live_count_; }
+  // What live servers have reserved for the open groups of each job, all together, as far as they have told.
+  std::map<JobId, uint64_t> SlotMemoryByJob() const;
   // Of those in workers' processes, or of the others.
   uint32_t CountOf(MemberPhase phase, bool colocated) const;
   // Live servers that serve a job and do not drain: the dedicated ones, and those colocated with the job's ranks.

@@ -117,6 +117,7 @@ void ToMessage(const JobsPage& response, v1::ListJobsResponse* message) {
     job->set_started_at_unix_ms(view.started_at_unix_ms);
     job->set_failure(view.failure);
     job->set_load_is_whole(view.load_is_whole);
+    job->set_slot_memory_bytes(view.slot_memory_bytes);
     ToMessageOfJob(view.load, job->mutable_load());
     if (view.rates.has_value()) ToMessage(*view.rates, job->mutable_rates());
     if (view.missing_servers.has_value()) ToMessage(*view.missing_servers, job->mutable_missing_servers());
