@@ -275,7 +275,8 @@ struct ExitCode {
 constexpr ExitCode kExitCodes[] = {
     {kExitOk, "it has done what it was asked for"},
     {kExitFailure,
-     "the scheduler can't be reached or refuses, there is nothing to draw or to compare, or the output can't be written"},
+     "the scheduler can't be reached or refuses, there is nothing to draw or to compare, or the output can't be "
+     "written"},
     {kExitUsage, "wrong usage, or input that can't be read"},
     {kExitProblem, "doctor found a problem, or verify a difference"},
 };

@@ -157,6 +157,37 @@ std::string RankRatesText(const v1::JobStatus& job) {
   return rows.size() == 1 ? "" : absl::StrCat("\n", AlignTable(rows));
 }
 
+// What is kept for the job; "" if nothing is.
+std::string KeptText(const v1::JobStatus& job) {
+  std::vector<std::string> kept;
+  if (job.slot_memory_bytes() > 0) {
+    kept.push_back(absl::StrCat("servers have reserved ", BytesText(job.slot_memory_bytes()), " of slot memory"));
+  }
+  if (const uint64_t chunks = job.load().retained_results(); chunks > 0) {
+    kept.push_back(
+        absl::StrCat("ranks keep the results of ", Plural(chunks, "chunk"), " for ranks that may not have them yet"));
+  }
+  return kept.empty() ? "" : WrapText(absl::StrCat("Kept for it: ", absl::StrJoin(kept, "; ")), 4);
+}
+
+// Ranks of which servers have refused messages; "" if there is none.
+std::string RefusalsText(const v1::JobStatus& job) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> ranks;
+  uint64_t more = 0;
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (rank.load().refusals() == 0) continue;
+    if (ranks.size() == kShown) {
+      ++more;
+    } else {
+      ranks.push_back(absl::StrCat(rank.load().refusals(), " of rank ", rank.rank()));
+    }
+  }
+  if (ranks.empty()) return "";
+  const std::string others = more == 0 ? "" : absl::StrCat(", and some of ", Plural(more, "other rank"));
+  return WrapText(absl::StrCat("Messages that servers have refused: ", absl::StrJoin(ranks, ", "), others), 4);
+}
+
 std::string LinkText(const v1::LinkFacts& link) {
   if (link.within_node()) return "servers on the ranks' own node";
   std::vector<std::string> facts;
@@ -260,7 +291,8 @@ std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler
       absl::StrCat("It has map epoch ", cluster.epoch(), ", ", ServerCountsText(cluster), ", ",
                    Plural(cluster.jobs(), "job"), ", ", Plural(cluster.workers(), "worker"), ".\n");
   return absl::StrCat(
-      text, counts, WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4));
+      text, counts,
+      WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4));
 }
 
 std::string ServerCountsText(const v1::Cluster& cluster) {
@@ -350,7 +382,7 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
       absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", world size ", job.world_size(),
                    ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0), "\n");
   for (const std::string& trouble : TroublesOf(job)) text += WrapText(trouble, 4);
-  absl::StrAppend(&text, RatesText(job), OpTimesText(job), TransportsText(job));
+  absl::StrAppend(&text, RatesText(job), OpTimesText(job), KeptText(job), RefusalsText(job), TransportsText(job));
   std::vector<TableRow> rows = {{"RANK", "NODE", "PID", "STATE", "HEARTBEAT", "OPS", "FAILED", "PUSHED", "MEAN OP"}};
   for (const v1::RankStatus& rank : job.ranks()) {
     const v1::WorkerLoad& load = rank.load();

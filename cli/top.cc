@@ -101,11 +101,10 @@ std::string TopTables::Jobs(const ClusterSample& sample) {
 
 std::string TopTables::Text(const ClusterSample& sample) {
   const v1::Cluster& cluster = sample.cluster;
-  const std::string title =
-      WrapText(absl::StrCat("Cluster ", cluster.cluster_id(), ": ", ServerCountsText(cluster), ", ",
-                            Plural(cluster.jobs(), "job"), ", ", Plural(cluster.workers(), "worker"), ", map epoch ",
-                            cluster.epoch()),
-               4);
+  const std::string title = WrapText(absl::StrCat("Cluster ", cluster.cluster_id(), ": ", ServerCountsText(cluster),
+                                                  ", ", Plural(cluster.jobs(), "job"), ", ",
+                                                  Plural(cluster.workers(), "worker"), ", map epoch ", cluster.epoch()),
+                                     4);
   return absl::StrCat(title, "\n", Servers(sample), "\n", Jobs(sample));
 }
 

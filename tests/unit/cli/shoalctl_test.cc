@@ -293,9 +293,16 @@ TEST_F(ShoalctlTest, TopShowsRatesSoManyTimes) {
 
 TEST_F(ShoalctlTest, OutputThatCannotBeWrittenIsAnError) {
   AddServerAndJob();
-  const std::vector<std::string> commands[] = {
-      {"status"},  {"servers"},    {"jobs"},   {"job", "gpt"},       {"map"},
-      {"events"},  {"stragglers"}, {"status", "--json"}, {"events", "--follow"}, {"top", "--interval", "0.1"}};
+  const std::vector<std::string> commands[] = {{"status"},
+                                               {"servers"},
+                                               {"jobs"},
+                                               {"job", "gpt"},
+                                               {"map"},
+                                               {"events"},
+                                               {"stragglers"},
+                                               {"status", "--json"},
+                                               {"events", "--follow"},
+                                               {"top", "--interval", "0.1"}};
   for (std::vector<std::string> arguments : commands) {
     arguments.insert(arguments.end(), {"--scheduler", scheduler_->address()});
     ExpectFullDiskIsTold(arguments);
@@ -303,9 +310,11 @@ TEST_F(ShoalctlTest, OutputThatCannotBeWrittenIsAnError) {
 }
 
 TEST(ShoalctlOutputTest, WhatAsksNoClusterTellsOfAFullDiskAsWell) {
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"--help"}, {"--version"}, {"plan", "--nodes", "4", "--link", "25"},
-        {"plan", "--nodes", "4", "--link", "25", "--json"}, {"completion", "bash"}}) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"},
+                                                    {"--version"},
+                                                    {"plan", "--nodes", "4", "--link", "25"},
+                                                    {"plan", "--nodes", "4", "--link", "25", "--json"},
+                                                    {"completion", "bash"}}) {
     ExpectFullDiskIsTold(arguments);
   }
 }

@@ -153,6 +153,9 @@ TEST(TablesTest, TablesFitAHundredColumns) {
   const std::string advice =
       "it offers its gradients late: compare its input pipeline and its clock rate with the others'";
   slow->set_advice(absl::StrCat(advice, "; ", advice));
+  rank->mutable_load()->set_refusals(12'345'678);
+  job->set_slot_memory_bytes(uint64_t{911} << 30);
+  job->mutable_load()->set_retained_results(12'345'678);
   for (uint32_t i = 0; i < 4; ++i) job->add_ranks()->set_state("live");
   job->mutable_rates()->set_ops(5 * 99'999.0);
   job->mutable_rates()->set_failed_ops(5 * 99'999.0);
@@ -426,6 +429,31 @@ TEST(TablesTest, AJobShowsTheTimesOfItsOps) {
   job.mutable_rates()->set_percentile_99_op_ns(4'000'000);
   EXPECT_THAT(JobText(job, 0),
               HasSubstr("Time of an op lately: mean 3.00 ms, median 2.00 ms, 99th percentile 4.00 ms\n"));
+}
+
+TEST(TablesTest, AJobShowsWhatIsKeptForIt) {
+  v1::JobStatus job;
+  EXPECT_THAT(JobText(job, 0), Not(HasSubstr("Kept"))) << "it uses no servers, or the scheduler is older";
+  job.set_slot_memory_bytes(24 << 20);
+  EXPECT_THAT(JobText(job, 0), HasSubstr("\nKept for it: servers have reserved 24.0 MiB of slot memory\n"));
+  job.mutable_load()->set_retained_results(5);
+  EXPECT_THAT(
+      JobText(job, 0),
+      HasSubstr("\nKept for it: servers have reserved 24.0 MiB of slot memory; ranks keep the results of 5 chunks "
+                "for\n    ranks that may not have them yet\n"));
+}
+
+TEST(TablesTest, AJobShowsOfWhichRanksMessagesWereRefused) {
+  v1::JobStatus job;
+  for (uint32_t rank = 0; rank < 3; ++rank) job.add_ranks()->set_rank(rank);
+  EXPECT_THAT(JobText(job, 0), Not(HasSubstr("refused")));
+  job.mutable_ranks(2)->mutable_load()->set_refusals(12);
+  EXPECT_THAT(JobText(job, 0), HasSubstr("\nMessages that servers have refused: 12 of rank 2\n"));
+  for (uint32_t rank = 3; rank < 13; ++rank) {
+    job.add_ranks()->set_rank(rank);
+    job.mutable_ranks(static_cast<int>(rank))->mutable_load()->set_refusals(rank);
+  }
+  EXPECT_THAT(JobText(job, 0), HasSubstr("9 of rank 9, and some of 3 other ranks\n"));
 }
 
 TEST(TablesTest, TheRailsOfAGroupAreOneGroup) {
