@@ -146,9 +146,9 @@ DEFAULT = re.compile(r"^Default: (.*?)(?: \[[^\]]+\])?(?:\. Environment: (\w+))?
 
 SETTINGS_HEAD = """# Settings
 
-The options of the programs, with the environment variables that set them, the exit codes of `shoalctl`, and the settings
-of the PyTorch plugin. This page is made by `scripts/reference_pages.py` from what the programs say with `--help` and from
-`pytorch/shoal/config.py`.
+The options of the programs, with the environment variables that set them, the exit codes of `shoalctl`, and the
+settings of the PyTorch plugin. This page is made by `scripts/reference_pages.py` from what the programs say with
+`--help` and from `pytorch/shoal/config.py`.
 
 An option of the command line goes before its variable. The programs list at their start what they run with, and where
 each value came from; `python -m shoal.info` does that for the plugin.

@@ -166,7 +166,8 @@ const state = (name) => make("span", { class: `state ${STATE_CLASS[name] ?? "ove
 const ago = (cluster, unixMs) => `${age(Math.max(0, count(cluster.now_unix_ms) - count(unixMs)))} ago`;
 
 function showOverview(cluster, inPerSecond, opsPerSecond) {
-  const cells = [["Servers live", cluster.servers_live], ["Servers lost", cluster.servers_lost, cluster.servers_lost > 0 ? "bad" : ""]];
+  const lost = cluster.servers_lost;
+  const cells = [["Servers live", cluster.servers_live], ["Servers lost", lost, lost > 0 ? "bad" : ""]];
   if (cluster.servers_colocated > 0) cells.push(["Servers colocated", cluster.servers_colocated]);
   cells.push(
     ["Jobs", cluster.jobs], ["Ranks", cluster.workers], ["Into servers", orDash(inPerSecond, (value) => `${bytes(value)}/s`)],
@@ -179,7 +180,8 @@ function showOverview(cluster, inPerSecond, opsPerSecond) {
   byId("overview").replaceChildren(
     ...cells.map(([name, value, kind]) => make("div", {}, make("dt", {}, name), make("dd", { class: kind ?? "" }, String(value)))));
   const leads = cluster.leader === "" ? "" : `, the scheduler at ${cluster.leader} leads`;
-  byId("cluster").textContent = `${cluster.cluster_id}, Shoal ${cluster.software_version}, state in ${cluster.store}${leads}`;
+  byId("cluster").textContent =
+    `${cluster.cluster_id}, Shoal ${cluster.software_version}, state in ${cluster.store}${leads}`;
   document.title = `Shoal ${cluster.cluster_id}`;
 }
 
@@ -187,8 +189,9 @@ function showServers(servers, rates) {
   const isLongGone = (server) =>
     (server.state === "lost" || server.state === "left") && count(server.last_heartbeat_age_ms) > SHOWN_GONE_MS;
   const gone = servers.filter(isLongGone).length;
-  const leftOut = gone === 0 ? "" :
-    `${gone} ${gone === 1 ? "server" : "servers"} gone for more than an hour not shown (shoalctl servers --all shows them)`;
+  const goneText = gone === 1 ? "1 server" : `${gone} servers`;
+  const leftOut =
+    gone === 0 ? "" : `${goneText} gone for more than an hour not shown (shoalctl servers --all shows them)`;
   const rows = servers.flatMap((server, i) => {
     if (isLongGone(server)) return [];
     const there = server.state === "live" || server.state === "draining";
@@ -227,8 +230,10 @@ function showJobs(cluster, jobs, rates) {
     draw(curve, times, 120, 28);
     const said = make("span");
     const on = (node) => (node === "" ? "" : ` on ${node}`);
-    const tellSlow = (what, who, slow) => said.append(make("div", { class: "slow" },
-      `${what} is slow: ${who} wait ${Math.round(100 * slow.waited_share)} % (${slow.cause}), since ${ago(cluster, slow.since_unix_ms)}`));
+    const tellSlow = (what, who, slow) => {
+      const wait = `${who} wait ${Math.round(100 * slow.waited_share)} % (${slow.cause})`;
+      said.append(make("div", { class: "slow" }, `${what} is slow: ${wait}, since ${ago(cluster, slow.since_unix_ms)}`));
+    };
     (job.slow_ranks ?? []).forEach((slow, k) => tellSlow(`rank ${slow.rank}${on(nodes[k])}`, "others", slow));
     for (const slow of job.slow_servers ?? []) {
       const way = slow.late_rank === undefined ? "" : `the way from rank ${slow.late_rank} to `;

@@ -430,7 +430,7 @@ def run_status_test(helm: Helm, tmp_path: pathlib.Path, live: int, replicas: int
     (status,) = pod["spec"]["containers"]
     states = [("live", "0")] * live + [("live", "1")] * live + [("lost", "0")]
     document = {
-        "cluster": {"cluster_id": "0123", "servers_live": live, "servers_lost": 1, "jobs": 1, "servers_colocated": live},
+        "cluster": {"cluster_id": "0123", "servers_live": live, "servers_lost": 1, "servers_colocated": live},
         "servers": [{"name": f"s{i}", "state": state, "job_id": job} for i, (state, job) in enumerate(states)],
         "jobs": [],
     }
