@@ -189,7 +189,7 @@ def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, b
     with urllib.request.urlopen(address + "cluster.json", timeout=10) as answer:
         document = json.load(answer)
     shown = text_shown(browser, document)
-    for word in ("colocated", "Failed saves", "leads", "not shown"):
+    for word in ("colocated", "Failed saves", " leads", "not shown"):
         assert word not in shown, "only where there is some"
     now = int(document["cluster"]["now_unix_ms"])
     document["cluster"] |= {"leader": "10.0.0.7:7070", "servers_colocated": 3, "saves_failed": "2"}

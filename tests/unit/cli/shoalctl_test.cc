@@ -310,13 +310,12 @@ TEST_F(ShoalctlTest, OutputThatCannotBeWrittenIsAnError) {
 }
 
 TEST(ShoalctlOutputTest, WhatAsksNoClusterTellsOfAFullDiskAsWell) {
-  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"},
-                                                    {"--version"},
-                                                    {"plan", "--nodes", "4", "--link", "25"},
-                                                    {"plan", "--nodes", "4", "--link", "25", "--json"},
-                                                    {"completion", "bash"}}) {
-    ExpectFullDiskIsTold(arguments);
-  }
+  const std::vector<std::string> commands[] = {{"--help"},
+                                               {"--version"},
+                                               {"plan", "--nodes", "4", "--link", "25"},
+                                               {"plan", "--nodes", "4", "--link", "25", "--json"},
+                                               {"completion", "bash"}};
+  for (const std::vector<std::string>& arguments : commands) ExpectFullDiskIsTold(arguments);
 }
 
 TEST_F(ShoalctlTest, TheSchedulerMayComeFromTheEnvironment) {
