@@ -250,24 +250,48 @@ std::string CommandNames() {
 
 std::string Usage() { return "shoalctl COMMAND [options]"; }
 
-std::string Summary() {
-  constexpr size_t kNameWidth = 18;
+// `name`, and beside it what it means, in a column that begins after `name_width` characters.
+std::string SummaryEntry(const std::string& name, size_t name_width, std::string_view meaning) {
   constexpr size_t kTextWidth = 96;
+  std::string text;
+  std::string line = absl::StrCat("  ", name);
+  line.resize(std::max(line.size() + 2, name_width), ' ');
+  const std::vector<std::string> words = absl::StrSplit(std::string(meaning), ' ');
+  for (const std::string& word : words) {
+    if (line.size() + word.size() > kTextWidth) {
+      absl::StrAppend(&text, line, "\n");
+      line.assign(name_width, ' ');
+    }
+    absl::StrAppend(&line, line.back() == ' ' ? "" : " ", word);
+  }
+  return absl::StrCat(text, line, "\n");
+}
+
+struct ExitCode {
+  int code;
+  std::string_view meaning;
+};
+
+constexpr ExitCode kExitCodes[] = {
+    {kExitOk, "it has done what it was asked for"},
+    {kExitFailure,
+     "the scheduler can't be reached or refuses, there is nothing to draw or to compare, or the output can't be "
+     "written"},
+    {kExitUsage, "wrong usage, or input that can't be read"},
+    {kExitProblem, "doctor found a problem, or verify a difference"},
+};
+
+std::string Summary() {
+  constexpr size_t kCommandWidth = 18;
+  constexpr size_t kCodeWidth = 5;
   std::string text = "Shows what a Shoal cluster is doing, as its scheduler knows it, and changes it.\n\nCommands:\n";
   for (const CommandKind& kind : kCommands) {
-    std::string line =
-        absl::StrCat("  ", std::string(kind.name), kind.argument.empty() ? "" : " ", std::string(kind.argument));
-    line.resize(std::max(line.size() + 2, kNameWidth), ' ');
-    const std::vector<std::string> words = absl::StrSplit(std::string(kind.summary), ' ');
-    for (const std::string& word : words) {
-      if (line.size() + word.size() > kTextWidth) {
-        absl::StrAppend(&text, line, "\n");
-        line.assign(kNameWidth, ' ');
-      }
-      absl::StrAppend(&line, line.back() == ' ' ? "" : " ", word);
-    }
-    absl::StrAppend(&text, line, "\n");
+    const std::string name =
+        absl::StrCat(std::string(kind.name), kind.argument.empty() ? "" : " ", std::string(kind.argument));
+    text += SummaryEntry(name, kCommandWidth, kind.summary);
   }
+  text += "\nExit codes:\n";
+  for (const ExitCode& each : kExitCodes) text += SummaryEntry(absl::StrCat(each.code), kCodeWidth, each.meaning);
   text.pop_back();
   return text;
 }
@@ -324,10 +348,9 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
   return SchedulerTarget(command->scheduler).status();
 }
 
-}  // namespace
-
-int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
-                std::ostream& out, std::ostream& err, bool out_is_terminal) {
+// What RunShoalctl does, but for looking whether the output could be written.
+int RunCommand(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
+               std::ostream& out, std::ostream& err, bool out_is_terminal) {
   Command command;
   command.to_terminal = out_is_terminal;
   command.err = &err;
@@ -355,22 +378,28 @@ int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::En
       err << "shoalctl: " << std::string(text.status().message()) << "\n";
       return absl::IsInvalidArgument(text.status()) ? kExitUsage : kExitFailure;
     }
-    out << *text << std::flush;
-    return out.good() ? kExitOk : kExitFailure;
+    out << *text;
+    return kExitOk;
   }
   ClusterClient client(command.scheduler, static_cast<uint64_t>(Milliseconds(command.timeout_s).count()));
   status = FindCommand(command.name)->run(command, &client, out);
-  out.flush();
+  if (status.ok()) return kExitOk;
+  err << "shoalctl: " << std::string(status.message()) << "\n";
   const bool found_problem = (command.name == "doctor" && absl::IsFailedPrecondition(status)) ||
                              (command.name == "verify" && absl::IsDataLoss(status));
-  if ((status.ok() || found_problem) && !out.good()) {
-    status = absl::DataLossError("the output could not be written: a full disk, or the reader has gone");
-  }
-  if (!status.ok()) {
-    err << "shoalctl: " << std::string(status.message()) << "\n";
-    return found_problem && out.good() ? kExitProblem : kExitFailure;
-  }
-  return kExitOk;
+  return found_problem ? kExitProblem : kExitFailure;
+}
+
+}  // namespace
+
+int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
+                std::ostream& out, std::ostream& err, bool out_is_terminal) {
+  const int exit_code = RunCommand(arguments, lookup, out, err, out_is_terminal);
+  out.flush();
+  const bool has_failed = exit_code == kExitFailure || exit_code == kExitUsage;
+  if (out.good() || has_failed) return exit_code;
+  err << "shoalctl: the output could not be written: a full disk, or the reader has gone\n";
+  return kExitFailure;
 }
 
 }  // namespace shoal::cli

@@ -10,10 +10,11 @@
 
 namespace shoal::cli {
 
+// What they mean is in the help (kExitCodes in shoalctl.cc).
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailure = 1;  // the scheduler can't be reached or refuses, or the output can't be written
+inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
-inline constexpr int kExitProblem = 3;  // the doctor has found one
+inline constexpr int kExitProblem = 3;
 
 // `arguments` come without the program's name. Returns the exit code; results go to `out`, errors to `err`. Waits for
 // the scheduler for --timeout at most. `events --follow` and `top` run until the scheduler ends the stream or `out`

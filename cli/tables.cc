@@ -157,6 +157,37 @@ std::string RankRatesText(const v1::JobStatus& job) {
   return rows.size() == 1 ? "" : absl::StrCat("\n", AlignTable(rows));
 }
 
+// What is kept for the job; "" if nothing is.
+std::string KeptText(const v1::JobStatus& job) {
+  std::vector<std::string> kept;
+  if (job.slot_memory_bytes() > 0) {
+    kept.push_back(absl::StrCat("servers have reserved ", BytesText(job.slot_memory_bytes()), " of slot memory"));
+  }
+  if (const uint64_t chunks = job.load().retained_results(); chunks > 0) {
+    kept.push_back(
+        absl::StrCat("ranks keep the results of ", Plural(chunks, "chunk"), " for ranks that may not have them yet"));
+  }
+  return kept.empty() ? "" : WrapText(absl::StrCat("Kept for it: ", absl::StrJoin(kept, "; ")), 4);
+}
+
+// Ranks of which servers have refused messages; "" if there is none.
+std::string RefusalsText(const v1::JobStatus& job) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> ranks;
+  uint64_t more = 0;
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (rank.load().refusals() == 0) continue;
+    if (ranks.size() == kShown) {
+      ++more;
+    } else {
+      ranks.push_back(absl::StrCat(rank.load().refusals(), " of rank ", rank.rank()));
+    }
+  }
+  if (ranks.empty()) return "";
+  const std::string others = more == 0 ? "" : absl::StrCat(", and some of ", Plural(more, "other rank"));
+  return WrapText(absl::StrCat("Messages that servers have refused: ", absl::StrJoin(ranks, ", "), others), 4);
+}
+
 std::string LinkText(const v1::LinkFacts& link) {
   if (link.within_node()) return "servers on the ranks' own node";
   std::vector<std::string> facts;
@@ -235,6 +266,8 @@ std::string WrapText(const std::string& text, size_t indent) {
   for (size_t i = 1; i < words.size(); ++i) {
     const size_t width = Width(words[i]);
     if (column > indent && column + 1 + width > kMostColumns) {
+      if (width == 0) continue;  // of several spaces, which a line neither ends nor begins with
+      wrapped.erase(wrapped.find_last_not_of(' ') + 1);
       absl::StrAppend(&wrapped, "\n", std::string(indent, ' '), words[i]);
       column = indent + width;
     } else {
@@ -254,10 +287,18 @@ std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler
                4);
   const std::string leader =
       cluster.leader().empty() ? "" : absl::StrCat("The scheduler at ", cluster.leader(), " leads. ");
+  const std::string counts =
+      absl::StrCat("It has map epoch ", cluster.epoch(), ", ", ServerCountsText(cluster), ", ",
+                   Plural(cluster.jobs(), "job"), ", ", Plural(cluster.workers(), "worker"), ".\n");
   return absl::StrCat(
-      text, "It has map epoch ", cluster.epoch(), ", ", Plural(cluster.servers_live(), "server"), " live, ",
-      cluster.servers_lost(), " lost, ", Plural(cluster.jobs(), "job"), ", ", Plural(cluster.workers(), "worker"),
-      ".\n", WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4));
+      text, counts,
+      WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4));
+}
+
+std::string ServerCountsText(const v1::Cluster& cluster) {
+  const std::string colocated =
+      cluster.servers_colocated() == 0 ? "" : absl::StrCat(", ", cluster.servers_colocated(), " colocated");
+  return absl::StrCat(Plural(cluster.servers_live(), "server"), " live, ", cluster.servers_lost(), " lost", colocated);
 }
 
 std::string ServersText(const v1::ListServersResponse& servers, TableExtent extent) {
@@ -341,7 +382,7 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
       absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", world size ", job.world_size(),
                    ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0), "\n");
   for (const std::string& trouble : TroublesOf(job)) text += WrapText(trouble, 4);
-  absl::StrAppend(&text, RatesText(job), OpTimesText(job), TransportsText(job));
+  absl::StrAppend(&text, RatesText(job), OpTimesText(job), KeptText(job), RefusalsText(job), TransportsText(job));
   std::vector<TableRow> rows = {{"RANK", "NODE", "PID", "STATE", "HEARTBEAT", "OPS", "FAILED", "PUSHED", "MEAN OP"}};
   for (const v1::RankStatus& rank : job.ranks()) {
     const v1::WorkerLoad& load = rank.load();
@@ -409,8 +450,9 @@ std::string MapText(const v1::ShardMap& map) {
 }
 
 std::string EventText(const v1::Event& event) {
-  return absl::StrCat(TimeText(event.at_unix_ms()), "  #", event.sequence(), "  ", event.kind(), "  ", event.subject(),
-                      "  (epoch ", event.epoch(), ")  ", event.reason(), "\n");
+  return WrapText(absl::StrCat(TimeText(event.at_unix_ms()), "  #", event.sequence(), "  ", event.kind(), "  ",
+                               event.subject(), "  (epoch ", event.epoch(), ")  ", event.reason()),
+                  4);
 }
 
 std::string Plural(uint64_t count, const std::string& what) {

@@ -30,11 +30,14 @@ struct TableExtent {
 std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler, uint64_t now_unix_ms);
 std::string ServersText(const v1::ListServersResponse& servers, TableExtent extent);
 std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent);
+// "1 server live, 0 lost", and colocated ones if there are any.
+std::string ServerCountsText(const v1::Cluster& cluster);
 // One job: its ranks, its groups and what is wrong with it.
 std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms);
 // A row for each rank and server for which a job waits, and below what to do; one line if there is none.
 std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms);
 std::string MapText(const v1::ShardMap& map);
+// A paragraph, as WrapText makes one.
 std::string EventText(const v1::Event& event);
 
 // "1 rank", "2 ranks".

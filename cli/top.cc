@@ -101,10 +101,11 @@ std::string TopTables::Jobs(const ClusterSample& sample) {
 
 std::string TopTables::Text(const ClusterSample& sample) {
   const v1::Cluster& cluster = sample.cluster;
-  return absl::StrCat("Cluster ", cluster.cluster_id(), ": ", Plural(cluster.servers_live(), "server"), " live, ",
-                      cluster.servers_lost(), " lost, ", Plural(cluster.jobs(), "job"), ", ",
-                      Plural(cluster.workers(), "worker"), ", map epoch ", cluster.epoch(), "\n\n", Servers(sample),
-                      "\n", Jobs(sample));
+  const std::string title = WrapText(absl::StrCat("Cluster ", cluster.cluster_id(), ": ", ServerCountsText(cluster),
+                                                  ", ", Plural(cluster.jobs(), "job"), ", ",
+                                                  Plural(cluster.workers(), "worker"), ", map epoch ", cluster.epoch()),
+                                     4);
+  return absl::StrCat(title, "\n", Servers(sample), "\n", Jobs(sample));
 }
 
 absl::Status Top(const TopOptions& options, ClusterClient* client, std::ostream& out) {

@@ -19,6 +19,7 @@ namespace shoal::cli {
 namespace {
 
 constexpr size_t kDifferencesShown = 10;
+constexpr size_t kMembersShown = 8;  // of those that had all-reduces on devices
 
 struct OpName {
   uint64_t group = 0;
@@ -53,7 +54,8 @@ std::optional<Result> ParseResult(absl::string_view line) {
 }
 
 struct Record {
-  uint64_t left_out = 0;  // results that had no room
+  uint64_t left_out = 0;    // results that had no room
+  uint64_t on_devices = 0;  // all-reduces of tensors on devices, which have no results here
   std::vector<Result> results;
 };
 
@@ -67,7 +69,13 @@ std::optional<Record> ParseRecord(absl::string_view text) {
   absl::string_view left_out = lines[1];
   if (!absl::ConsumePrefix(&left_out, "left_out=") || !absl::SimpleAtoi(left_out, &record.left_out))
     return std::nullopt;
-  for (size_t i = 2; i < lines.size(); ++i) {
+  size_t first = 2;
+  absl::string_view on_devices = lines.size() > first ? lines[first] : "";
+  if (absl::ConsumePrefix(&on_devices, "on_devices=")) {
+    if (!absl::SimpleAtoi(on_devices, &record.on_devices)) return std::nullopt;
+    ++first;
+  }
+  for (size_t i = first; i < lines.size(); ++i) {
     std::optional<Result> result = ParseResult(lines[i]);
     if (!result.has_value()) return std::nullopt;
     record.results.push_back(*std::move(result));
@@ -81,6 +89,16 @@ struct ComparedOp {
   uint64_t ranks = 0;
 };
 
+// Of members whose all-reduces were of tensors on devices.
+std::string OnDevicesText(const std::vector<std::string>& members) {
+  const size_t shown = std::min(members.size(), kMembersShown);
+  const std::string listed = absl::StrJoin(members.begin(), members.begin() + static_cast<ptrdiff_t>(shown), ", ");
+  const std::string more =
+      shown == members.size() ? "" : absl::StrCat(" and those of ", members.size() - shown, " more");
+  return absl::StrCat("All-reduces of tensors on devices are not compared: ", listed, more,
+                      ". With SHOAL_DEVICES=none they go through host memory, and are.");
+}
+
 std::string GroupText(const Verification::Difference& difference) {
   return absl::StrCat("all-reduce ", difference.op, " of group \"", difference.group, "\"");
 }
@@ -90,6 +108,7 @@ std::string GroupText(const Verification::Difference& difference) {
 Verification CompareDigests(const TraceRecords& fetched) {
   Verification verification{.remarks = fetched.remarks};
   std::map<OpName, ComparedOp> ops;
+  std::vector<std::string> on_devices;
   for (const TraceRecords::Record& sent : fetched.records) {
     const std::optional<Record> record = ParseRecord(sent.text);
     if (!record.has_value()) {
@@ -101,6 +120,7 @@ Verification CompareDigests(const TraceRecords& fetched) {
       verification.remarks.push_back(
           absl::StrCat(record->left_out, " results of ", sent.member, " had no room and are not compared."));
     }
+    if (record->on_devices > 0) on_devices.push_back(absl::StrCat(record->on_devices, " of ", sent.member));
     for (const Result& result : record->results) {
       ComparedOp& op = ops[result.name];
       if (!op.members.insert(sent.member).second) continue;
@@ -110,6 +130,7 @@ Verification CompareDigests(const TraceRecords& fetched) {
       op.results.members[result.what].push_back(sent.member);
     }
   }
+  if (!on_devices.empty()) verification.remarks.push_back(OnDevicesText(on_devices));
   std::set<uint64_t> groups;
   for (auto& [name, op] : ops) {
     if (op.members.size() < 2) continue;

@@ -77,6 +77,10 @@ namespace shoal {
     "Servers for which the job's ops wait longer than for others of their weight (event server-slow).") \
   X(kJobWaitedShare, "shoal_job_waited_ratio", kGauge, "job", \
     "Share of the time, 0 to 1, for which ranks of a job wait for the slowest of its slow ranks.") \
+  X(kJobSlotMemory, "shoal_job_slot_memory_bytes", kGauge, "job", \
+    "Slot memory that servers have reserved for the open groups of a job, over all servers.") \
+  X(kJobRetainedResults, "shoal_job_retained_results", kGauge, "job", \
+    "Chunks whose results the ranks of a job keep for ranks that may not have them yet.") \
   X(kJobOps, "shoal_job_ops_total", kCounter, "job", \
     "Ops that ended well, over all ranks of the job.") \
   X(kJobOpsFailed, "shoal_job_ops_failed_total", kCounter, "job", \

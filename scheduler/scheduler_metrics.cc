@@ -33,6 +33,8 @@ void SetJob(const JobNumbers& job, MetricSheet* sheet) {
   sheet->Set(Metric::kJobSlowRanks, job.slow_ranks, job.name);
   sheet->Set(Metric::kJobSlowServers, job.slow_servers, job.name);
   sheet->Set(Metric::kJobWaitedShare, job.waited_share, job.name);
+  sheet->Set(Metric::kJobSlotMemory, job.slot_memory_bytes, job.name);
+  sheet->Set(Metric::kJobRetainedResults, job.load.retained_results, job.name);
   if (!job.load_is_whole) return;
   sheet->Set(Metric::kJobOps, job.load.ops_completed, job.name);
   sheet->Set(Metric::kJobOpsFailed, job.load.ops_failed, job.name);

@@ -141,13 +141,14 @@ def errors_page() -> str:
 
 
 FLAG = re.compile(r"^  (-.*)\n((?:      .*\n?)+)", re.MULTILINE)
+EXIT_CODE = re.compile(r"^  (\d+)  (.*\n(?:     .*\n)*)", re.MULTILINE)
 DEFAULT = re.compile(r"^Default: (.*?)(?: \[[^\]]+\])?(?:\. Environment: (\w+))?$")
 
 SETTINGS_HEAD = """# Settings
 
-The options of the programs, with the environment variables that set them, and the settings of the PyTorch plugin. This
-page is made by `scripts/reference_pages.py` from what the programs say with `--help` and from
-`pytorch/shoal/config.py`.
+The options of the programs, with the environment variables that set them, the exit codes of `shoalctl`, and the
+settings of the PyTorch plugin. This page is made by `scripts/reference_pages.py` from what the programs say with
+`--help` and from `pytorch/shoal/config.py`.
 
 An option of the command line goes before its variable. The programs list at their start what they run with, and where
 each value came from; `python -m shoal.info` does that for the plugin.
@@ -174,6 +175,16 @@ def flags_table(name: str) -> str:
     return head + "\n".join(rows) + "\n"
 
 
+def exit_codes_table(name: str) -> str:
+    """Of a program whose help has them; otherwise nothing."""
+    _, found, text = help_of(name).partition("\nExit codes:\n")
+    if not found:
+        return ""
+    codes = EXIT_CODE.findall(text.split("\nOptions:\n", 1)[0])
+    rows = [f"| `{code}` | {cell(' '.join(meaning.split()))} |" for code, meaning in codes]
+    return "\n| exit code | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
 def plugin_table() -> str:
     config = load("pytorch/shoal/config.py", "shoal_config")
     rows = []
@@ -191,7 +202,7 @@ def plugin_table() -> str:
 def settings_page() -> str:
     """Needs the programs."""
     names = ("shoal-scheduler", "shoal-server", "shoalctl", "shoal-perf")
-    return SETTINGS_HEAD + plugin_table() + "".join(map(flags_table, names))
+    return SETTINGS_HEAD + plugin_table() + "".join(flags_table(name) + exit_codes_table(name) for name in names)
 
 
 GPU_CHECKS_HEAD = """# Checks on a GPU

@@ -146,8 +146,8 @@ SETTINGS = (
     Setting("checksums", "SHOAL_CHECKSUMS", parse_switch, False,
             "1: chunks carry a checksum; a chunk that was changed on its way is sent again and never summed"),
     Setting("check_finite", "SHOAL_CHECK_FINITE", parse_switch, False,
-            "1: contributions are looked at before they are sent; one with NaN or infinity is an error on all ranks"
-            " that names its rank"),
+            "1: contributions in host memory are looked at before they are sent; one with NaN or infinity is an error"
+            " on all ranks that names its rank"),
     Setting("flight_recorder", "SHOAL_FLIGHT_RECORDER", parse_text, "auto",
             "folder in which a rank writes the last events of its connections when an op has failed; auto:"
             " shoal-flights-UID in the temporary directory, which is made then; off: nowhere"),

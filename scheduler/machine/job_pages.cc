@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -64,8 +65,10 @@ absl::StatusOr<Place> PlaceOf(const std::string& token) {
 // or `name` on, and returns the place of what has no room; nullopt: all of it had.
 class JobPart {
  public:
-  JobPart(const Job& job, const ServerRegistry& servers, Now now, PageRoom* room, JobView* view)
-      : job_(job), servers_(servers), now_(now), room_(*room), view_(*view) {}
+  // `slot_memory`: by job.
+  JobPart(const Job& job, const ServerRegistry& servers, const std::map<JobId, uint64_t>& slot_memory, Now now,
+          PageRoom* room, JobView* view)
+      : job_(job), servers_(servers), slot_memory_(slot_memory), now_(now), room_(*room), view_(*view) {}
 
   std::optional<Place> AddAll(const Place& from, const GroupRounds* rounds) {
     if (!AddJobAlone()) return from;
@@ -92,8 +95,9 @@ class JobPart {
     view_.load = job_.load.sum();
     if (view_.load_is_whole) view_.rates = job_.load.Rates();
     if (job_.open()) view_.missing_servers = Missing(job_.AwaitedServers());
-    for (const auto& [rank, worker] : job_.workers) {
-      if (worker.state.phase == MemberPhase::kLive) view_.load.retained_results += worker.load.retained_results;
+    view_.load.retained_results = job_.RetainedResults();
+    if (const auto memory = slot_memory_.find(job_.id); memory != slot_memory_.end()) {
+      view_.slot_memory_bytes = memory->second;
     }
     return room_.Take(MostBytesOfJobAlone(view_));
   }
@@ -166,6 +170,7 @@ class JobPart {
 
   const Job& job_;
   const ServerRegistry& servers_;
+  const std::map<JobId, uint64_t>& slot_memory_;
   const Now now_;
   PageRoom& room_;
   JobView& view_;
@@ -180,6 +185,7 @@ absl::StatusOr<JobsPage> PageOfJobs(const ListJobs& request, const JobRegistry& 
   if (!request.name.empty() && jobs.FindByName(request.name) == nullptr) return jobs.NoneNamed(request.name);
   const absl::StatusOr<Place> from = PlaceOf(request.page_token);
   if (!from.ok()) return from.status();
+  const std::map<JobId, uint64_t> slot_memory = servers.SlotMemoryByJob();
   JobsPage page;
   PageRoom room;
   for (auto it = jobs.jobs().lower_bound(from->job); it != jobs.jobs().end(); ++it) {
@@ -190,7 +196,8 @@ absl::StatusOr<JobsPage> PageOfJobs(const ListJobs& request, const JobRegistry& 
     std::optional<Place> next = start;
     if (!is_full) {
       JobView view;
-      next = JobPart(job, servers, now, &room, &view).AddAll(start, request.without_groups ? nullptr : &rounds);
+      next = JobPart(job, servers, slot_memory, now, &room, &view)
+                 .AddAll(start, request.without_groups ? nullptr : &rounds);
       if (!next.has_value() || page.jobs.empty()) {
         page.jobs.push_back(std::move(view));
       } else {

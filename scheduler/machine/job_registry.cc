@@ -40,6 +40,14 @@ uint32_t Job::AwaitedServers() const {
   return most;
 }
 
+uint64_t Job::RetainedResults() const {
+  uint64_t sum = 0;
+  for (const auto& [rank, worker] : workers) {
+    if (worker.state.phase == MemberPhase::kLive) sum += worker.load.retained_results;
+  }
+  return sum;
+}
+
 std::vector<std::string> Job::NodesOf(const std::vector<JobRank>& ranks) const {
   std::vector<std::string> nodes;
   nodes.reserve(ranks.size());

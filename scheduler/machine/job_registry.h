@@ -78,6 +78,8 @@ struct Job {
   bool AllHaveBeenHeard() const;
   // The most servers that one of its live ranks waits for before it asks for groups; 0: none waits.
   uint32_t AwaitedServers() const;
+  // The chunks whose results its live ranks keep for other ranks.
+  uint64_t RetainedResults() const;
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
   // "rank 3 of job "gpt" on node b".
   std::string Describe(JobRank rank) const;

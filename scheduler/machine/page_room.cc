@@ -94,7 +94,7 @@ size_t MostBytes(const SlowServer& server) {
 }
 
 size_t MostBytesOfJobAlone(const JobView& job) {
-  constexpr size_t kNumbers = 3;
+  constexpr size_t kNumbers = 4;
   constexpr size_t kRatesBytes = kLengthBytes + 4 * kFractionBytes + 3 * kNumberBytes;
   return kLengthBytes + kNumbers * kNumberBytes + kFlagBytes + TextBytes(job.name) +
          TextBytes(JobPhaseName(job.phase)) + TextBytes(job.failure) + BytesOfAllRanks(job.load) + kRatesBytes +

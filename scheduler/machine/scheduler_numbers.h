@@ -28,8 +28,9 @@ struct JobNumbers {
   uint32_t live_ranks = 0;
   uint32_t slow_ranks = 0;
   uint32_t slow_servers = 0;
-  double waited_share = 0;  // for the slowest of them
-  WorkerLoad load = {};     // of all ranks together
+  double waited_share = 0;         // for the slowest of them
+  uint64_t slot_memory_bytes = 0;  // on all live servers together
+  WorkerLoad load = {};            // of all ranks together
   // False: a rank has not told its part yet, or the jobs that are added up change. A counter must not fall, nor jump
   // when a rank is heard.
   bool load_is_whole = true;

@@ -137,8 +137,9 @@ struct Done {};
 struct ClusterView {
   std::string cluster_id;
   Epoch epoch;
-  uint32_t servers_live = 0;
+  uint32_t servers_live = 0;  // dedicated ones, as servers_lost
   uint32_t servers_lost = 0;
+  uint32_t servers_colocated = 0;  // live ones
   uint32_t jobs = 0;
   uint32_t workers = 0;
   uint64_t started_at_unix_ms = 0;
@@ -205,8 +206,9 @@ struct JobView {
   std::string failure;         // kFailed: why
   bool load_is_whole = false;  // that of every live rank is known to this scheduler
   uint64_t started_at_unix_ms = 0;
-  WorkerLoad load;                // of all ranks together: see JobLoad
-  std::optional<JobRates> rates;  // nullopt: not known yet, or a rank has not been heard
+  uint64_t slot_memory_bytes = 0;  // on all live servers together
+  WorkerLoad load;                 // of all ranks together: see JobLoad
+  std::optional<JobRates> rates;   // nullopt: not known yet, or a rank has not been heard
   // Of ranks that wait for servers before they ask for groups: the most that any of them wants.
   std::optional<MissingServers> missing_servers = std::nullopt;
   std::vector<RankView> ranks;

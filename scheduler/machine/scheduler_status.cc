@@ -1,5 +1,6 @@
 // The part of SchedulerMachine that answers the queries of operators.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,8 @@ void AddJob(const JobNumbers& more, JobNumbers* sum) {
   sum->slow_ranks += more.slow_ranks;
   sum->slow_servers += more.slow_servers;
   sum->waited_share = std::max(sum->waited_share, more.waited_share);
+  sum->slot_memory_bytes += more.slot_memory_bytes;
+  sum->load.retained_results += more.load.retained_results;
 }
 
 }  // namespace
@@ -21,8 +24,9 @@ void AddJob(const JobNumbers& more, JobNumbers* sum) {
 void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now now) {
   ReplyNow(handle, Response(ClusterView{.cluster_id = cluster_id_,
                                         .epoch = published_->epoch(),
-                                        .servers_live = servers_.live_count(),
-                                        .servers_lost = servers_.lost_count(),
+                                        .servers_live = servers_.CountOf(MemberPhase::kLive, /*colocated=*/false),
+                                        .servers_lost = servers_.CountOf(MemberPhase::kLost, /*colocated=*/false),
+                                        .servers_colocated = servers_.CountOf(MemberPhase::kLive, /*colocated=*/true),
                                         .jobs = jobs_.live_job_count(),
                                         .workers = jobs_.live_worker_count(),
                                         .started_at_unix_ms = started_at_unix_ms_,
@@ -55,11 +59,16 @@ SchedulerNumbers SchedulerMachine::Numbers(Now now) const {
                            .saves = save_numbers_};
   JobNumbers other{.name = kOtherJobs, .load_is_whole = false};
   std::vector<JobNumbers>& largest = numbers.largest_jobs;
+  const std::map<JobId, uint64_t> slot_memory = servers_.SlotMemoryByJob();
   for (const auto& [id, job] : jobs_.jobs()) {
     // A failed job, whose last ranks still leave, makes room for the next one of its name.
     const bool is_shown = job.live_count > 0 || now.monotonic_ns - job.ended_ns < kEndedJobShownNs;
     if (!is_shown || jobs_.FindByName(job.name) != &job) continue;
     JobNumbers of_job{.name = job.name, .load = job.load.sum()};
+    of_job.load.retained_results = job.RetainedResults();
+    if (const auto memory = slot_memory.find(id); memory != slot_memory.end()) {
+      of_job.slot_memory_bytes = memory->second;
+    }
     for (const auto& [rank, worker] : job.workers) {
       if (worker.state.phase == MemberPhase::kLive) ++of_job.live_ranks;
     }

@@ -333,8 +333,13 @@ uint32_t ServerRegistry::CountOf(MemberPhase phase, bool colocated) const {
   }));
 }
 
-uint32_t ServerRegistry::lost_count() const {
-  return CountOf(MemberPhase::kLost, /*colocated=*/false) + CountOf(MemberPhase::kLost, /*colocated=*/true);
+std::map<JobId, uint64_t> ServerRegistry::SlotMemoryByJob() const {
+  std::map<JobId, uint64_t> bytes;
+  for (const auto& [id, server] : servers_) {
+    if (server.state.phase != MemberPhase::kLive) continue;
+    for (const JobMemory& memory : server.load.memory_by_job) bytes[memory.job] += memory.bytes;
+  }
+  return bytes;
 }
 
 std::vector<Shard> ServerRegistry::LiveShards() const {

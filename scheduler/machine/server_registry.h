@@ -82,6 +82,8 @@ class ServerRegistry {
   // By its newest heartbeat; 0: not known.
   uint64_t slot_memory_used_bytes(ServerId id) const;
   uint32_t live_count() const { return live_count_; }
+  // What live servers have reserved for the open groups of each job, all together, as far as they have told.
+  std::map<JobId, uint64_t> SlotMemoryByJob() const;
   // Of those in workers' processes, or of the others.
   uint32_t CountOf(MemberPhase phase, bool colocated) const;
   // Live servers that serve a job and do not drain: the dedicated ones, and those colocated with the job's ranks.
@@ -92,7 +94,6 @@ class ServerRegistry {
   void AddLiveNodes(std::set<std::string>* nodes) const;
   // The server that is draining, or else the one that went last, in words: "server a is lost (no heartbeat for 5.2 s)".
   std::string DescribeLastGone() const;
-  uint32_t lost_count() const;
   uint64_t next_server_id() const { return next_server_id_; }
   // A shard for each I/O thread of each live server that serves all jobs and does not drain.
   std::vector<Shard> LiveShards() const;

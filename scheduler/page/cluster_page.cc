@@ -36,7 +36,8 @@ std::string JsonList(const Messages& messages) {
       "[", absl::StrJoin(messages, ",", [](std::string* text, const auto& each) { text->append(ToJson(each)); }), "]");
 }
 
-// With what its ranks and groups, which may be thousands, sum up to instead of them; they are gone afterwards.
+// With what its ranks and groups, which may be thousands, sum up to instead of them, and the nodes of its slow ranks in
+// their order; they are gone afterwards.
 std::string JobJson(v1::JobStatus* job) {
   const JobTotals totals = TotalsOf(*job);
   const uint64_t groups = CountGroups(*job).groups;
@@ -47,13 +48,19 @@ std::string JobJson(v1::JobStatus* job) {
   if (shown < troubles.size()) {
     trouble.add_values()->set_string_value(absl::StrCat("and ", troubles.size() - shown, " more"));
   }
+  google::protobuf::ListValue slow_rank_nodes;
+  for (const v1::SlowRank& slow : job->slow_ranks()) {
+    const auto rank = std::find_if(job->ranks().begin(), job->ranks().end(),
+                                   [&](const v1::RankStatus& each) { return each.rank() == slow.rank(); });
+    slow_rank_nodes.add_values()->set_string_value(rank == job->ranks().end() ? "" : rank->node());
+  }
   job->clear_ranks();
   job->clear_groups();
   return absl::StrCat("{\"job\":", ToJson(*job), ",\"totals\":{\"live\":", totals.live,
                       ",\"ops\":", totals.ops_completed, ",\"failed\":", totals.ops_failed,
                       ",\"pushed\":", totals.bytes_pushed, ",\"pulled\":", totals.bytes_pulled,
                       ",\"op_time_ns\":", totals.op_time_ns, ",\"groups\":", groups, ",\"age_ms\":", totals.age_ms,
-                      "},\"trouble\":", ToJson(trouble), "}");
+                      "},\"slow_rank_nodes\":", ToJson(slow_rank_nodes), ",\"trouble\":", ToJson(trouble), "}");
 }
 
 uint64_t UnixMs() {

@@ -24,9 +24,9 @@ class ClusterPage {
   // page is the same at all schedulers.
   explicit ClusterPage(const std::string& scheduler);
 
-  // JSON: the cluster, its servers, jobs without their ranks but with what they sum up to, and the newest events; field
-  // names are those of proto/shoal/v1/status.proto. Unavailable: the status service does not answer within two seconds,
-  // or another thread waits for it and what it said last is old.
+  // JSON: the cluster, its servers, jobs without their ranks but with what they sum up to and the slow ones' nodes, and
+  // the newest events; field names are those of proto/shoal/v1/status.proto. Unavailable: the status service does
+  // not answer within two seconds, or another thread waits for it and what it said last is old.
   absl::StatusOr<std::string> Document();
 
   // The page's files and the document, which call this object.

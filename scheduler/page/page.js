@@ -7,6 +7,7 @@ const PATIENCE_MS = 5000;
 const LONGEST_GAP_MS = 10000;
 const KEPT_SAMPLES = 60;
 const KEPT_EVENTS = 100;
+const SHOWN_GONE_MS = 3600000; // as shoalctl
 
 const books = { servers: new Map(), jobs: new Map() }; // what was counted last, and its growth, by id and life
 const totals = { in: [], ops: [] };
@@ -129,17 +130,17 @@ function plot(id, values, text, what) {
   svg.setAttribute("aria-label", values.length === 0 ? `${what}: not known yet` : `${what}: ${now} now${most} in two minutes`);
 }
 
-// `columns`: names, with a class after a bar; `rows`: arrays of what cells hold, of which the first names the row.
-function fill(id, columns, rows, empty) {
+// `columns`: names, with a class after a bar; `rows`: arrays of what cells hold, of which the first names the row; `empty`:
+// said instead of rows; `left_out`: said below them, unless it is empty.
+function fill(id, columns, rows, empty, left_out = "") {
   const table = byId(id);
   const scroll = table.parentElement;
   const said = scroll.querySelector(".empty");
   if (said !== null) said.remove();
   table.hidden = rows.length === 0;
-  if (rows.length === 0) {
-    scroll.append(make("p", { class: "empty" }, empty));
-    return;
-  }
+  const text = left_out === "" && rows.length === 0 ? empty : left_out;
+  if (text !== "") scroll.append(make("p", { class: "empty" }, text));
+  if (rows.length === 0) return;
   const kinds = columns.map((column) => column.split("|"));
   const head = make("tr");
   for (const [name, kind] of kinds) head.append(make("th", { scope: "col", class: kind ?? "" }, name));
@@ -161,20 +162,38 @@ const STATE_CLASS = {
 };
 const state = (name) => make("span", { class: `state ${STATE_CLASS[name] ?? "over"}` }, name);
 
+// How long ago that was, by the clock of the scheduler that leads.
+const ago = (cluster, unixMs) => `${age(Math.max(0, count(cluster.now_unix_ms) - count(unixMs)))} ago`;
+
 function showOverview(cluster, inPerSecond, opsPerSecond) {
-  const cells = [
-    ["Servers live", cluster.servers_live], ["Servers lost", cluster.servers_lost, cluster.servers_lost > 0 ? "bad" : ""],
+  const lost = cluster.servers_lost;
+  const cells = [["Servers live", cluster.servers_live], ["Servers lost", lost, lost > 0 ? "bad" : ""]];
+  if (cluster.servers_colocated > 0) cells.push(["Servers colocated", cluster.servers_colocated]);
+  cells.push(
     ["Jobs", cluster.jobs], ["Ranks", cluster.workers], ["Into servers", orDash(inPerSecond, (value) => `${bytes(value)}/s`)],
-    ["All-reduces", orDash(opsPerSecond, (value) => `${perSecond(value)}/s`)], ["Map epoch", cluster.epoch],
-  ];
+    ["All-reduces", orDash(opsPerSecond, (value) => `${perSecond(value)}/s`)], ["Map epoch", cluster.epoch]);
+  if (count(cluster.newest_save_unix_ms) > 0) {
+    const took = `${(count(cluster.newest_save_ns) / 1e6).toFixed(2)} ms`;
+    cells.push([`Save of the state, ${ago(cluster, cluster.newest_save_unix_ms)}`, took]);
+  }
+  if (count(cluster.saves_failed) > 0) cells.push(["Failed saves", cluster.saves_failed, "bad"]);
   byId("overview").replaceChildren(
     ...cells.map(([name, value, kind]) => make("div", {}, make("dt", {}, name), make("dd", { class: kind ?? "" }, String(value)))));
-  byId("cluster").textContent = `${cluster.cluster_id}, Shoal ${cluster.software_version}, state in ${cluster.store}`;
+  const leads = cluster.leader === "" ? "" : `, the scheduler at ${cluster.leader} leads`;
+  byId("cluster").textContent =
+    `${cluster.cluster_id}, Shoal ${cluster.software_version}, state in ${cluster.store}${leads}`;
   document.title = `Shoal ${cluster.cluster_id}`;
 }
 
 function showServers(servers, rates) {
-  const rows = servers.map((server, i) => {
+  const isLongGone = (server) =>
+    (server.state === "lost" || server.state === "left") && count(server.last_heartbeat_age_ms) > SHOWN_GONE_MS;
+  const gone = servers.filter(isLongGone).length;
+  const goneText = gone === 1 ? "1 server" : `${gone} servers`;
+  const leftOut =
+    gone === 0 ? "" : `${goneText} gone for more than an hour not shown (shoalctl servers --all shows them)`;
+  const rows = servers.flatMap((server, i) => {
+    if (isLongGone(server)) return [];
     const there = server.state === "live" || server.state === "draining";
     const of = (name) => (rates[i] === null ? null : rates[i][name]);
     const used = count(server.load?.slot_memory_used_bytes);
@@ -184,17 +203,18 @@ function showServers(servers, rates) {
       const share = `${Math.round((100 * used) / all)} % of ${bytes(all)}`;
       memory.append(make("meter", { min: 0, max: all, value: used, high: 0.9 * all, "aria-label": `slot memory in use: ${share}` }), share);
     }
-    return [server.name, state(server.state), server.node, orDash(of("in"), bytes), orDash(of("out"), bytes),
+    return [[server.name, state(server.state), server.node, orDash(of("in"), bytes), orDash(of("out"), bytes),
       orDash(of("chunks"), perSecond), there ? String(server.load?.groups_open ?? 0) : "–",
       there ? String(server.load?.peers ?? 0) : "–", memory,
-      `${age(count(server.last_heartbeat_age_ms))} ago`, server.reason];
+      `${age(count(server.last_heartbeat_age_ms))} ago`, server.reason]];
   });
   fill("servers", ["Server", "State|", "Node|", "In/s|number", "Out/s|number", "Chunks/s|number", "Groups|number", "Peers|number",
-    "Slot memory|", "Heartbeat|number", "Reason|text"], rows, "No server has registered. Start one with shoal-server.");
+    "Slot memory|", "Heartbeat|number", "Reason|text"], rows, "No server has registered. Start one with shoal-server.",
+    leftOut);
 }
 
-function showJobs(jobs, rates) {
-  const rows = jobs.map(({ job, totals: all, trouble }, i) => {
+function showJobs(cluster, jobs, rates) {
+  const rows = jobs.map(({ job, totals: all, slow_rank_nodes: nodes, trouble }, i) => {
     const of = (name) => (rates[i] === null ? null : rates[i][name]);
     const ops = orDash(of("ops"), (value) => perSecond(value / all.live)); // every rank counts an op that all make
     const mean = of("ops") > 0 ? of("op_time_ns") / of("ops") / 1e6 : null;
@@ -209,12 +229,15 @@ function showJobs(jobs, rates) {
     curve.setAttribute("aria-label", mean === null ? "all-reduce time: not known yet" : `all-reduce time: ${mean.toFixed(2)} ms now`);
     draw(curve, times, 120, 28);
     const said = make("span");
-    for (const slow of job.slow_ranks ?? []) {
-      said.append(make("div", { class: "slow" }, `rank ${slow.rank} is slow: others wait ${Math.round(100 * slow.waited_share)} % (${slow.cause})`));
-    }
+    const on = (node) => (node === "" ? "" : ` on ${node}`);
+    const tellSlow = (what, who, slow) => {
+      const wait = `${who} wait ${Math.round(100 * slow.waited_share)} % (${slow.cause})`;
+      said.append(make("div", { class: "slow" }, `${what} is slow: ${wait}, since ${ago(cluster, slow.since_unix_ms)}`));
+    };
+    (job.slow_ranks ?? []).forEach((slow, k) => tellSlow(`rank ${slow.rank}${on(nodes[k])}`, "others", slow));
     for (const slow of job.slow_servers ?? []) {
-      const what = slow.late_rank === undefined ? `server ${slow.name}` : `the way from rank ${slow.late_rank} to server ${slow.name}`;
-      said.append(make("div", { class: "slow" }, `${what} is slow: ranks wait ${Math.round(100 * slow.waited_share)} %`));
+      const way = slow.late_rank === undefined ? "" : `the way from rank ${slow.late_rank} to `;
+      tellSlow(`${way}server ${slow.name}${on(slow.node)}`, "ranks", slow);
     }
     for (const line of trouble) said.append(make("div", { class: "trouble" }, line));
     return [job.name, state(job.state), `${all.live} of ${job.world_size}`, ops, orDash(of("pushed"), bytes),
@@ -224,7 +247,7 @@ function showJobs(jobs, rates) {
   for (const id of [...jobTimes.keys()]) {
     if (!jobs.some(({ job }) => job.job_id === id)) jobTimes.delete(id);
   }
-  fill("jobs", ["Job", "State|", "Ranks|number", "Ops/s|number", "Pushed/s|number", "All-reduce|number", "p99|number",
+  fill("jobs", ["Job", "State|", "Ranks|number", "All-reduces/s|number", "Pushed/s|number", "Mean time|number", "p99|number",
     "Last two minutes|", "Groups|number", "What is wrong|text"], rows, "No job has joined.");
 }
 
@@ -259,7 +282,7 @@ function show(shown) {
   showOverview(shown.cluster, inPerSecond, opsPerSecond);
   plot("plot-in", totals.in, (value) => `${bytes(value)}/s`, "Gradients into the servers");
   plot("plot-ops", totals.ops, (value) => `${perSecond(value)}/s`, "All-reduces of all jobs");
-  showJobs(shown.jobs, jobRates);
+  showJobs(shown.cluster, shown.jobs, jobRates);
   showServers(shown.servers, serverRates);
   showEvents(shown.events);
 }

@@ -66,6 +66,7 @@ void ToMessage(const ClusterView& response, v1::Cluster* message) {
   message->set_epoch(response.epoch.value());
   message->set_servers_live(response.servers_live);
   message->set_servers_lost(response.servers_lost);
+  message->set_servers_colocated(response.servers_colocated);
   message->set_jobs(response.jobs);
   message->set_workers(response.workers);
   message->set_started_at_unix_ms(response.started_at_unix_ms);
@@ -116,6 +117,7 @@ void ToMessage(const JobsPage& response, v1::ListJobsResponse* message) {
     job->set_started_at_unix_ms(view.started_at_unix_ms);
     job->set_failure(view.failure);
     job->set_load_is_whole(view.load_is_whole);
+    job->set_slot_memory_bytes(view.slot_memory_bytes);
     ToMessageOfJob(view.load, job->mutable_load());
     if (view.rates.has_value()) ToMessage(*view.rates, job->mutable_rates());
     if (view.missing_servers.has_value()) ToMessage(*view.missing_servers, job->mutable_missing_servers());

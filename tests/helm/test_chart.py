@@ -347,7 +347,8 @@ def test_the_network_policy_opens_what_is_used_and_nothing_else(helm: Helm):
     server_labels = one(objects, "StatefulSet", "server")["spec"]["template"]["metadata"]["labels"]
     assert selects(server_policy["spec"]["podSelector"]["matchLabels"], server_labels)
     (rule,) = server_policy["spec"]["ingress"]
-    assert rule["from"] == guarded["networkPolicy"]["trainers"]
+    peers = guarded["networkPolicy"]["trainers"] + guarded["networkPolicy"]["operators"]
+    assert rule["from"] == peers, "operators too: shoalctl doctor tries the ports from where they are"
     assert [(port["port"], port["endPort"]) for port in rule["ports"]] == [(7200, 7201), (20000, 20999)]
     environment = container(one(objects, "StatefulSet", "server"))["env"]
     assert {"name": "UCX_TCP_PORT_RANGE", "value": "20000-20999"} in environment
@@ -357,7 +358,7 @@ def test_the_network_policy_opens_what_is_used_and_nothing_else(helm: Helm):
     assert selects(rule["from"][0]["podSelector"]["matchLabels"], server_labels)
     test_labels = {"app.kubernetes.io/component": "test"}
     assert test_labels.items() <= rule["from"][1]["podSelector"]["matchLabels"].items(), "helm test is let in"
-    assert rule["from"][2:] == guarded["networkPolicy"]["trainers"] + guarded["networkPolicy"]["operators"]
+    assert rule["from"][2:] == peers
     assert rule["ports"] == [{"port": "grpc"}]
     assert page == {"from": guarded["networkPolicy"]["operators"], "ports": [{"port": "http"}]}, "operators see it"
 
@@ -423,12 +424,27 @@ def test_slot_memory_that_fits_is_taken(helm: Helm):
 
 
 def run_status_test(helm: Helm, tmp_path: pathlib.Path, live: int, replicas: int) -> subprocess.CompletedProcess:
-    """The script of `helm test`, with a shoalctl that lists so many live servers and a lost one."""
+    """The script of `helm test`, with a shoalctl that prints what the real one does for so many live servers, as many
+    in workers' processes, and a lost one."""
     (pod,) = [item for item in helm.render({"server": {"replicas": replicas}}) if item["kind"] == "Pod"]
     (status,) = pod["spec"]["containers"]
-    servers = ",".join(['{"state":"live"}'] * live + ['{"state":"lost"}'])
+    states = [("live", "0")] * live + [("live", "1")] * live + [("lost", "0")]
+    document = {
+        "cluster": {"cluster_id": "0123", "servers_live": live, "servers_lost": 1, "servers_colocated": live},
+        "servers": [{"name": f"s{i}", "state": state, "job_id": job} for i, (state, job) in enumerate(states)],
+        "jobs": [],
+    }
+    as_json, as_text = tmp_path / "status.json", tmp_path / "status.txt"
+    as_json.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
+    as_text.write_text(f"Cluster 0123\nIt has map epoch 1, {live} servers live, 1 lost\n", encoding="utf-8")
     fake = tmp_path / "shoalctl"
-    script = f"""#!/bin/sh\n[ "$1" = status ] && echo all || echo '{{"servers":[{servers}]}}'\n"""
+    script = f"""#!/bin/sh
+case "$*" in
+  "status --json") cat {as_json} ;;
+  status) cat {as_text} ;;
+  *) exit 2 ;;
+esac
+"""
     fake.write_text(script, encoding="utf-8")
     fake.chmod(0o755)
     (tmp_path / "sleep").write_text("#!/bin/sh\n", encoding="utf-8")
@@ -444,7 +460,10 @@ def run_status_test(helm: Helm, tmp_path: pathlib.Path, live: int, replicas: int
 
 
 def test_helm_test_fails_while_servers_are_missing(helm: Helm, tmp_path: pathlib.Path):
-    assert run_status_test(helm, tmp_path, live=3, replicas=3).returncode == 0
+    there = run_status_test(helm, tmp_path, live=3, replicas=3)
+    assert there.returncode == 0, there.stderr
+    assert "3 servers live" in there.stdout
+    # The colocated ones would make four.
     missing = run_status_test(helm, tmp_path, live=2, replicas=3)
     assert missing.returncode == 1
     assert "2 of 3 reduction servers are live" in missing.stderr
@@ -478,6 +497,7 @@ def test_helm_test_fails_while_servers_are_missing(helm: Helm, tmp_path: pathlib
         ({"scheduler": {"store": "redis://cache:6379"}}, "store"),
         ({"scheduler": {"persistence": {"accessModes": ["Anything"]}}}, "accessModes"),
         ({"networkPolicy": {"trainers": [{"pods": {}}]}}, "pods"),
+        ({"networkPolicy": {"trainers": []}}, "trainers"),
         ({"nameOverride": "Has Spaces"}, "nameOverride"),
         ({"server": {"portBase": 65530, "ioThreads": 8}}, "beyond port 65535"),
         ({"server": {"dataPortRange": {"first": 3000, "last": 2000}}}, "greater than last"),

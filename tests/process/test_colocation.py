@@ -46,6 +46,8 @@ def test_a_job_s_servers_are_listed_with_their_job_and_leave_with_it(cluster: Cl
     servers = cluster.servers()
     assert sorted(servers) == [f"node-{rank}-job{job['job_id']}-rank{rank}" for rank in range(WORLD_SIZE)]
     assert all(server["job_id"] == job["job_id"] for server in servers.values())
+    counts = cluster.shoalctl("status")[0]["cluster"]
+    assert (counts["servers_live"], counts["servers_colocated"]) == (0, WORLD_SIZE), "none of them is a dedicated one"
     (cluster_map,) = cluster.shoalctl("map")
     assert cluster_map.get("shards", []) == [], "other jobs can't use them"
     for rank in ranks:

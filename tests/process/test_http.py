@@ -47,6 +47,10 @@ def test_the_documented_metrics_are_those_that_are_exported_and_count_what_a_job
     wait_for_line_of_all(ranks, "^round 0 done$")
     cluster.wait_until(lambda: metrics(scheduler).get('shoal_job_ops_total{job="test"}', 0) >= 2, "the ops are counted")
     cluster.wait_until(lambda: metrics(server)["shoal_server_ops_total"] >= 1, "the server counts them too")
+    reserved = metrics(server)['shoal_server_slot_memory_bytes{state="reserved"}']
+    cluster.wait_until(
+        lambda: metrics(scheduler)['shoal_job_slot_memory_bytes{job="test"}'] == reserved > 0, "so is the job's memory"
+    )
     page = (pathlib.Path(ROOT) / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert types(scheduler) | types(server) == dict(DOCUMENTED.findall(page))
     of_server = metrics(server)

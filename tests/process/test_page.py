@@ -122,6 +122,11 @@ def test_it_shows_servers_jobs_and_events_as_they_change(cluster: Cluster, brows
     wait_until(lambda: lost.search(text_of(browser, "servers")) is not None, browser, "the lost server is told")
     wait_until(lambda: "server-lost" in text_of(browser, "events"), browser, "so is the event")
     wait_until(lambda: re.search(r"Servers lost\s+1", text_of(browser, "overview")), browser, "and counted")
+    saved = re.compile(r"Save of the state, [\d.]+ (s|min) ago\s+[\d.]+ ms")
+    assert saved.search(text_of(browser, "overview")), text_of(browser, "overview")
+    names_of_columns = "return [...document.querySelectorAll('#jobs thead th')].map((name) => name.textContent)"
+    columns = browser.execute_script(names_of_columns)
+    assert columns[3:7] == ["All-reduces/s", "Pushed/s", "Mean time", "p99"], "rates are of all-reduces, not of steps"
     assert browser.title.startswith("Shoal ")
     assert complaints(browser) == []
 
@@ -140,10 +145,12 @@ def test_a_slow_rank_is_told_in_words_and_the_plots_are_of_what_goes_on(cluster:
     ranks = start_slow_job(cluster)
     open_page(browser, page_of(scheduler))
     wait_until(lambda: f"{RANKS} of {RANKS}" in text_of(browser, "jobs"), browser, "the job's ranks are counted")
-    named = re.compile(r"rank (\d+) is slow: others wait [1-9]\d* % \(([a-z-]+)\)")
+    wait = r"others wait [1-9]\d* % \(([a-z-]+)\), since [\d.]+ (?:s|min) ago"
+    named = re.compile(rf"rank (\d+) on (\S+) is slow: {wait}")
+    node = cluster.shoalctl("job", "perf")[0]["ranks"][SLOW]["node"]
 
     def is_told() -> bool:
-        return named.findall(text_of(browser, "jobs")) == [(str(SLOW), "late-compute")]
+        return named.findall(text_of(browser, "jobs")) == [(str(SLOW), node, "late-compute")]
 
     wait_until(is_told, browser, "the slow rank is named, and no other", NAMED_WITHIN_S + PATIENCE_S)
     wait_until(lambda: "rank-slow" in text_of(browser, "events"), browser, "so is the event")
@@ -165,6 +172,47 @@ def test_a_slow_rank_is_told_in_words_and_the_plots_are_of_what_goes_on(cluster:
         rank.end_group()
     wait_until(lambda: text_of(browser, "plot-in-now") == "0 B/s", browser, "nothing goes into the servers any more")
     assert curve_of(browser, "plot-in")[-1][1] == 118, "the curve is at the bottom"
+    assert complaints(browser) == []
+
+
+def text_shown(browser: webdriver.Chrome, document: dict) -> str:
+    """What the page has for a document like that of cluster.json, until it looks again."""
+    show = "show(arguments[0]); return document.body.innerText"
+    return browser.execute_script(show, document)
+
+
+def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, browser: webdriver.Chrome):
+    address = page_of(cluster.start_scheduler("--http", f"{LOOPBACK}:0"))
+    for name in ("alpha", "beta"):
+        cluster.start_server(name)
+    open_page(browser, address)
+    with urllib.request.urlopen(address + "cluster.json", timeout=10) as answer:
+        document = json.load(answer)
+    shown = text_shown(browser, document)
+    for word in ("colocated", "Failed saves", " leads", "not shown"):
+        assert word not in shown, "only where there is some"
+    now = int(document["cluster"]["now_unix_ms"])
+    document["cluster"] |= {"leader": "10.0.0.7:7070", "servers_colocated": 3, "saves_failed": "2"}
+    slow = {"name": "alpha", "node": "node-a", "waited_share": 0.4, "since_unix_ms": str(now - 20_000)}
+    ways = [slow | {"cause": "slow-server"}, slow | {"cause": "slow-way", "late_rank": 3}]
+    totals = dict.fromkeys(("live", "ops", "failed", "pushed", "pulled", "op_time_ns", "groups", "age_ms"), 1)
+    job = {"job_id": "1", "name": "gpt", "state": "running", "world_size": 1, "slow_servers": ways}
+    document["jobs"] = [{"job": job, "totals": totals, "slow_rank_nodes": [], "trouble": []}]
+    document["servers"][1] |= {"name": "gone", "state": "lost", "last_heartbeat_age_ms": "3599000"}
+    shown = text_shown(browser, document)
+    for words in (
+        r"Servers colocated\s+3", r"Failed saves\s+2", "the scheduler at 10.0.0.7:7070 leads",
+        r"server alpha on node-a is slow: ranks wait 40 % \(slow-server\), since 20.0 s ago",
+        r"the way from rank 3 to server alpha on node-a is slow: ranks wait 40 % \(slow-way\), since 20.0 s ago",
+        r"gone\s+lost",
+    ):  # fmt: skip
+        assert re.search(words, shown), f"{words} is not in:\n{shown}"
+    document["servers"][1]["last_heartbeat_age_ms"] = "3601000"
+    shown = text_shown(browser, document)
+    assert re.search(r"alpha\s+live", shown) and not re.search(r"gone\s+lost", shown), shown
+    assert "1 server gone for more than an hour not shown" in shown
+    document["servers"] = document["servers"][1:]
+    assert "No server has registered" not in text_shown(browser, document), "there was one"
     assert complaints(browser) == []
 
 

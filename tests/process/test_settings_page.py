@@ -23,3 +23,10 @@ def test_every_option_has_a_row_with_a_meaning(name: str):
     options = reference_pages.help_of(name).count("\n      Default: ")
     assert len(rows) == options > 10
     assert all(rows)
+
+
+def test_the_exit_codes_of_shoalctl_are_on_it():
+    rows = re.findall(r"^\| `(\d)` \| (.+) \|$", reference_pages.exit_codes_table("shoalctl"), re.MULTILINE)
+    assert [code for code, _ in rows] == ["0", "1", "2", "3"]
+    assert rows[3][1] == "doctor found a problem, or verify a difference"
+    assert reference_pages.exit_codes_table("shoal-server") == "", "its help has none"

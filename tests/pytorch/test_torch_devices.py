@@ -3,6 +3,9 @@ simulated driver (simulated_torch_cuda.cc), or on a GPU with TEST_ON_GPU=1. More
 
 import datetime
 import os
+import pathlib
+import re
+import subprocess
 import sys
 import tempfile
 import threading
@@ -16,6 +19,8 @@ from rank_processes import Failure, hear, run_ranks, say
 
 SUCCESS, TIMEOUT, COMM_ERROR = range(3)  # c10d::WorkResult
 ELEMENTS = 100_003  # some chunks, and no round number
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHOALCTL = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")) / "shoalctl"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -108,6 +113,31 @@ def wait_while_another_rank_is_late() -> float:
 def test_wait_returns_at_once_though_another_rank_is_late(settings):
     seconds = run_ranks(2, wait_while_another_rank_is_late, environment=settings)[0]
     assert seconds < 100e-6, f"wait() took {seconds * 1e6:.0f} us"
+
+
+def reduce_while_compared(scheduler: str) -> str:
+    """Tensors in host memory and on a device take turns meanwhile. What shoalctl says, of rank 0."""
+    cuda = device_under_test.load()
+    reduce_first(cuda)
+    tensors = [torch.ones(1000), cuda.on_device(torch.ones(1000))]
+    ended = torch.zeros(1)
+    command = [str(SHOALCTL), "--scheduler", scheduler, "verify", os.environ["SHOAL_JOB_NAME"], "--seconds", "0.5"]
+    verify = subprocess.Popen(command, stdout=subprocess.PIPE, text=True) if dist.get_rank() == 0 else None
+    while ended.item() == 0:
+        for tensor in tensors:
+            dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        cuda.synchronize()
+        if verify is not None and verify.poll() is not None:
+            ended.fill_(1)
+        dist.broadcast(ended, 0)
+    return "" if verify is None else verify.communicate()[0]
+
+
+def test_a_comparison_of_results_says_how_many_were_on_devices(cluster, settings):
+    [said, _] = run_ranks(2, reduce_while_compared, cluster.scheduler, environment=settings)
+    assert re.search(r"^[1-9]\d* all-reduces of \d+ groups? compared over 2 ranks: each has the same bits", said), said
+    on_devices = r"on devices are not compared: [1-9]\d* of rank 0 on \S+, [1-9]\d* of rank 1 on \S+\. With SHOAL"
+    assert re.search(on_devices, said), said
 
 
 def destroy_at_once(make_group) -> None:

@@ -13,6 +13,7 @@ void ResultDigests::Start() {
   const std::lock_guard lock(mutex_);
   lines_.clear();
   dropped_ = 0;
+  on_devices_ = 0;
   is_on_.store(true, std::memory_order_relaxed);
 }
 
@@ -35,16 +36,24 @@ void ResultDigests::Add(const GroupInfo& group, const HostTensor& tensor) {
   ++dropped_;
 }
 
+void ResultDigests::CountOnDevice() {
+  if (!is_on()) return;
+  const std::lock_guard lock(mutex_);
+  if (is_on()) ++on_devices_;
+}
+
 std::string ResultDigests::Stop(size_t most_bytes) {
   std::deque<std::string> lines;
   uint64_t dropped = 0;
+  std::string on_devices;
   {
     const std::lock_guard lock(mutex_);
     is_on_.store(false, std::memory_order_relaxed);
     lines.swap(lines_);
     dropped = dropped_;
+    if (on_devices_ > 0) on_devices = absl::StrFormat("on_devices=%d\n", on_devices_);
   }
-  const auto head = [](uint64_t left_out) { return absl::StrFormat("left_out=%d\n", left_out); };
+  const auto head = [&](uint64_t left_out) { return absl::StrFormat("left_out=%d\n%s", left_out, on_devices); };
   size_t bytes = head(dropped + lines.size()).size();
   auto first = lines.end();
   while (first != lines.begin() && bytes + std::prev(first)->size() <= most_bytes) bytes += (--first)->size();

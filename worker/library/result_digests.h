@@ -26,8 +26,10 @@ class ResultDigests {
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
   // The op has succeeded with this tensor, which nobody changes now.
   void Add(const GroupInfo& group, const HostTensor& tensor);
-  // How many results since Start are left out, and a line for each of the others, the oldest first: as many of the
-  // newest as fit in so many bytes.
+  // An op of a tensor on a device has begun, of which no digest is taken.
+  void CountOnDevice();
+  // How many results since Start are left out, how many ops on devices there were, if any, and a line for each of the
+  // other results, the oldest first: as many of the newest as fit in so many bytes.
   std::string Stop(size_t most_bytes);
 
  private:
@@ -35,6 +37,7 @@ class ResultDigests {
   std::mutex mutex_;
   std::deque<std::string> lines_;  // under mutex_
   uint64_t dropped_ = 0;           // under mutex_: for want of room
+  uint64_t on_devices_ = 0;        // under mutex_
 };
 
 }  // namespace shoal

@@ -320,7 +320,9 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
       if (!reduces.ok()) return reduces;
     }
   }
-  if (options_.check_finite && !call.device.has_value()) {
+  if (options_.check_finite && call.device.has_value()) {
+    TellThatDevicesAreNotChecked();
+  } else if (options_.check_finite) {
     if (absl::Status finite = CheckFinite(options_.rank, *group, call); !finite.ok()) {
       AbortGroup(group.get(), std::string(finite.message()));
       return finite;
@@ -363,7 +365,17 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
     group->TakeOpBack();
     return status;
   }
+  if (call.device.has_value()) digests_.CountOnDevice();
   return op;
+}
+
+void WorkerClient::TellThatDevicesAreNotChecked() {
+  std::call_once(devices_told_, [this] {
+    notices_->Say(
+        "NaN and infinity are looked for in tensors in host memory alone: those on devices are reduced unchecked, and "
+        "are not in result_square_sum. Where all tensors are to be checked, have them copied to host memory first, in "
+        "PyTorch with SHOAL_DEVICES=none");
+  });
 }
 
 bool WorkerClient::Wait(CallerOp* op, uint64_t deadline_ns) {

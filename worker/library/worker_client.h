@@ -153,6 +153,8 @@ class WorkerClient {
   absl::StatusOr<DeviceMeeting> MeetingOnDevices(const GroupInfo& info, NodeReduceChoice choice);
   // Looked for when it is first needed, so that a program's own is loaded before. Any thread.
   absl::StatusOr<std::shared_ptr<const nccl::Api>> Nccl();
+  // With check_finite, once: an all-reduce is of a tensor on a device. Any thread.
+  void TellThatDevicesAreNotChecked();
   // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
   LinkFacts Link(uint64_t deadline_ns);
   // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.
@@ -173,6 +175,8 @@ class WorkerClient {
 
   std::mutex squares_mutex_;
   double result_square_sum_ = 0;  // under squares_mutex_
+
+  std::once_flag devices_told_;
 
   std::mutex nccl_mutex_;
   // Absent: not looked for yet.

@@ -51,6 +51,17 @@ Outcome RunTool(const std::vector<std::string>& arguments, const std::string& en
   return {exit_code, out.str(), err.str()};
 }
 
+// Runs it with an output on a disk that is full: it is to fail, and to say so once.
+void ExpectFullDiskIsTold(const std::vector<std::string>& arguments) {
+  std::ofstream out("/dev/full");
+  ASSERT_TRUE(out.good());
+  std::ostringstream err;
+  const auto no_variables = [](const std::string&) { return std::nullopt; };
+  EXPECT_EQ(RunShoalctl(arguments, no_variables, out, err), kExitFailure) << arguments.front();
+  EXPECT_EQ(err.str(), "shoalctl: the output could not be written: a full disk, or the reader has gone\n")
+      << arguments.front();
+}
+
 class ShoalctlTest : public ::testing::Test {
  protected:
   ShoalctlTest() { scheduler_ = StartScheduler(); }
@@ -281,12 +292,30 @@ TEST_F(ShoalctlTest, TopShowsRatesSoManyTimes) {
 }
 
 TEST_F(ShoalctlTest, OutputThatCannotBeWrittenIsAnError) {
-  std::ostringstream out;
-  out.setstate(std::ios::badbit);
-  std::ostringstream err;
-  const auto no_variables = [](const std::string&) { return std::nullopt; };
-  EXPECT_EQ(RunShoalctl({"status", "--scheduler", scheduler_->address()}, no_variables, out, err), kExitFailure);
-  EXPECT_THAT(err.str(), HasSubstr("the output could not be written: a full disk"));
+  AddServerAndJob();
+  const std::vector<std::string> commands[] = {{"status"},
+                                               {"servers"},
+                                               {"jobs"},
+                                               {"job", "gpt"},
+                                               {"map"},
+                                               {"events"},
+                                               {"stragglers"},
+                                               {"status", "--json"},
+                                               {"events", "--follow"},
+                                               {"top", "--interval", "0.1"}};
+  for (std::vector<std::string> arguments : commands) {
+    arguments.insert(arguments.end(), {"--scheduler", scheduler_->address()});
+    ExpectFullDiskIsTold(arguments);
+  }
+}
+
+TEST(ShoalctlOutputTest, WhatAsksNoClusterTellsOfAFullDiskAsWell) {
+  const std::vector<std::string> commands[] = {{"--help"},
+                                               {"--version"},
+                                               {"plan", "--nodes", "4", "--link", "25"},
+                                               {"plan", "--nodes", "4", "--link", "25", "--json"},
+                                               {"completion", "bash"}};
+  for (const std::vector<std::string>& arguments : commands) ExpectFullDiskIsTold(arguments);
 }
 
 TEST_F(ShoalctlTest, TheSchedulerMayComeFromTheEnvironment) {
@@ -405,7 +434,10 @@ TEST(ShoalctlErrorsTest, BadUsage) {
     EXPECT_THAT(outcome.err, HasSubstr(message));
   }
   EXPECT_EQ(RunTool({"--help"}).exit_code, kExitOk);
-  EXPECT_THAT(RunTool({"-h"}).out, AllOf(HasSubstr("Commands:\n  status "), HasSubstr("--timeout S")));
+  EXPECT_THAT(RunTool({"-h"}).out,
+              AllOf(HasSubstr("Commands:\n  status "), HasSubstr("\n\nExit codes:\n  0  it has done "),
+                    HasSubstr("\n  3  doctor found a problem, or verify a difference\n\nOptions:\n"),
+                    HasSubstr("--timeout S")));
   EXPECT_THAT(RunTool({"--version"}).out, HasSubstr(kSoftwareVersion));
 }
 
@@ -421,6 +453,7 @@ TEST(ShoalctlTimelineTest, DrawsToTheFileOrSaysWhyItCanNot) {
   const Outcome to_screen = RunTool({"timeline", folder.string()});
   EXPECT_EQ(to_screen.exit_code, kExitOk) << to_screen.err;
   EXPECT_THAT(to_screen.out, HasSubstr("\"traceEvents\""));
+  ExpectFullDiskIsTold({"timeline", folder.string()});
   const std::string file = (folder / "trace.json").string();
   const Outcome to_file = RunTool({"timeline", folder.string(), "-o", file});
   EXPECT_EQ(to_file.exit_code, kExitOk) << to_file.err;

@@ -94,6 +94,24 @@ TEST(TablesTest, ParagraphsAreWrappedAtWords) {
   EXPECT_EQ(WrapText("a " + long_word + " b", 4), "a " + long_word + "\n    b\n");
   EXPECT_EQ(WrapText("words " + long_word + " b", 4), "words\n    " + long_word + "\n    b\n");
   EXPECT_EQ(WrapText("  -> do", 5), "  -> do\n");
+  for (const size_t length : {97, 98, 99, 100}) {
+    const std::string word(length, 'x');
+    EXPECT_EQ(WrapText(word + "  next", 4), word + "\n    next\n") << "no line ends or begins with its two spaces";
+  }
+}
+
+TEST(TablesTest, AnEventFitsAHundredColumns) {
+  v1::Event event;
+  event.set_sequence(7);
+  event.set_kind("rank-lost");
+  event.set_subject("job \"gpt\" rank 3");
+  event.set_epoch(12);
+  event.set_reason("no heartbeat");
+  EXPECT_EQ(EventText(event), "1970-01-01T00:00:00Z  #7  rank-lost  job \"gpt\" rank 3  (epoch 12)  no heartbeat\n");
+  event.set_reason("rank 3 on node-1 was lost, as no heartbeat came for 5.0 s, and the other ranks are told");
+  EXPECT_EQ(EventText(event),
+            "1970-01-01T00:00:00Z  #7  rank-lost  job \"gpt\" rank 3  (epoch 12)  rank 3 on node-1 was lost, as no\n"
+            "    heartbeat came for 5.0 s, and the other ranks are told\n");
 }
 
 TEST(TablesTest, AWayIsNotShownAsAServer) {
@@ -137,6 +155,9 @@ TEST(TablesTest, TablesFitAHundredColumns) {
   const std::string advice =
       "it offers its gradients late: compare its input pipeline and its clock rate with the others'";
   slow->set_advice(absl::StrCat(advice, "; ", advice));
+  rank->mutable_load()->set_refusals(12'345'678);
+  job->set_slot_memory_bytes(uint64_t{911} << 30);
+  job->mutable_load()->set_retained_results(12'345'678);
   for (uint32_t i = 0; i < 4; ++i) job->add_ranks()->set_state("live");
   job->mutable_rates()->set_ops(5 * 99'999.0);
   job->mutable_rates()->set_failed_ops(5 * 99'999.0);
@@ -168,6 +189,7 @@ TEST(TablesTest, TablesFitAHundredColumns) {
   cluster.set_store("etcd at etcd-0.etcd:2379,etcd-1.etcd:2379,etcd-2.etcd:2379");
   cluster.set_servers_lost(1024);
   cluster.set_servers_live(1024);
+  cluster.set_servers_colocated(1024);
   cluster.set_jobs(4096);
   cluster.set_workers(65536);
   cluster.set_saves_failed(123'456);
@@ -178,6 +200,7 @@ TEST(TablesTest, TablesFitAHundredColumns) {
   ClusterSample sample;
   *sample.servers.add_servers() = LongNamedServer("draining");
   sample.jobs = jobs;
+  sample.cluster = cluster;
   TopTables tables;
   EXPECT_LE(LongestLine(tables.Text(sample)), 100u) << tables.Text(sample);
   const std::vector<Finding> findings = {
@@ -364,6 +387,9 @@ TEST(TablesTest, AClusterSaysWhichSchedulerLeadsAndHowTheNewestSaveWent) {
             "Cluster 0123456789abcdef at 10.0.0.1:7070 (Shoal 0.1.0): up 1 min, lease 5.0 s\n"
             "It has map epoch 0, 1 server live, 0 lost, 2 jobs, 0 workers.\n"
             "It keeps its state in memory.\n");
+  cluster.set_servers_colocated(3);
+  EXPECT_THAT(ClusterText(cluster, "10.0.0.1:7070", 1'060'000),
+              HasSubstr("map epoch 0, 1 server live, 0 lost, 3 colocated, 2 jobs"));
   cluster.set_leader("10.0.0.2:7070");
   cluster.set_saves_succeeded(14);
   cluster.set_newest_save_ns(3'200'000);
@@ -405,6 +431,31 @@ TEST(TablesTest, AJobShowsTheTimesOfItsOps) {
   job.mutable_rates()->set_percentile_99_op_ns(4'000'000);
   EXPECT_THAT(JobText(job, 0),
               HasSubstr("Time of an op lately: mean 3.00 ms, median 2.00 ms, 99th percentile 4.00 ms\n"));
+}
+
+TEST(TablesTest, AJobShowsWhatIsKeptForIt) {
+  v1::JobStatus job;
+  EXPECT_THAT(JobText(job, 0), Not(HasSubstr("Kept"))) << "it uses no servers, or the scheduler is older";
+  job.set_slot_memory_bytes(24 << 20);
+  EXPECT_THAT(JobText(job, 0), HasSubstr("\nKept for it: servers have reserved 24.0 MiB of slot memory\n"));
+  job.mutable_load()->set_retained_results(5);
+  EXPECT_THAT(
+      JobText(job, 0),
+      HasSubstr("\nKept for it: servers have reserved 24.0 MiB of slot memory; ranks keep the results of 5 chunks "
+                "for\n    ranks that may not have them yet\n"));
+}
+
+TEST(TablesTest, AJobShowsOfWhichRanksMessagesWereRefused) {
+  v1::JobStatus job;
+  for (uint32_t rank = 0; rank < 3; ++rank) job.add_ranks()->set_rank(rank);
+  EXPECT_THAT(JobText(job, 0), Not(HasSubstr("refused")));
+  job.mutable_ranks(2)->mutable_load()->set_refusals(12);
+  EXPECT_THAT(JobText(job, 0), HasSubstr("\nMessages that servers have refused: 12 of rank 2\n"));
+  for (uint32_t rank = 3; rank < 13; ++rank) {
+    job.add_ranks()->set_rank(rank);
+    job.mutable_ranks(static_cast<int>(rank))->mutable_load()->set_refusals(rank);
+  }
+  EXPECT_THAT(JobText(job, 0), HasSubstr("9 of rank 9, and some of 3 other ranks\n"));
 }
 
 TEST(TablesTest, TheRailsOfAGroupAreOneGroup) {

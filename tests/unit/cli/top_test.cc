@@ -55,6 +55,14 @@ TEST(TopTest, RatesAreOfTheTimeBetweenHeartbeats) {
               AllOf(HasSubstr("a       live   -     4.0 MiB"), HasSubstr("2 of 0  200 ")));
 }
 
+TEST(TopTest, ColocatedServersAreCountedByThemselves) {
+  ClusterSample sample = Sample(0, 1 << 20, 100);
+  sample.cluster.set_servers_live(1);
+  EXPECT_THAT(TopAfter({sample}), HasSubstr(": 1 server live, 0 lost, 0 jobs"));
+  sample.cluster.set_servers_colocated(2);
+  EXPECT_THAT(TopAfter({sample}), HasSubstr(": 1 server live, 0 lost, 2 colocated, 0 jobs"));
+}
+
 TEST(TopTest, ARateStaysUntilTheNextHeartbeat) {
   EXPECT_THAT(TopAfter({Sample(0, 1 << 20, 100), Sample(2, 5 << 20, 300), Sample(4, 5 << 20, 300, 2000)}),
               AllOf(HasSubstr("a       live   -     2.0 MiB"), HasSubstr("2 of 0  100 ")));

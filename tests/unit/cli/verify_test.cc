@@ -91,6 +91,27 @@ TEST(CompareDigests, WhatNotAllRanksHaveSentIsToldApart) {
                     HasSubstr("40 results of rank 2 had no room and are not compared.\n")));
 }
 
+TEST(CompareDigests, RanksThatReducedOnDevicesAreToldWithHowOften) {
+  const auto record_of = [](int on_devices, const std::vector<Op>& ops) {
+    std::string text = RecordOf(ops);
+    const std::string left_out = "left_out=0\n";
+    return text.insert(text.find(left_out) + left_out.size(), absl::StrCat("on_devices=", on_devices, "\n"));
+  };
+  const Verification verification = CompareDigests({.records = {{"rank 0 on a", record_of(12, {{1, 6, 5}})},
+                                                                {"rank 1 on b", record_of(13, {{1, 6, 5}})},
+                                                                {"rank 2 on c", RecordOf({{1, 6, 5}})}},
+                                                    .remarks = {}});
+  EXPECT_EQ(verification.members, 3u);
+  EXPECT_EQ(verification.compared, 1u);
+  EXPECT_THAT(
+      verification.remarks,
+      ElementsAre("All-reduces of tensors on devices are not compared: 12 of rank 0 on a, 13 of rank 1 on b. With "
+                  "SHOAL_DEVICES=none they go through host memory, and are."));
+  TraceRecords many;
+  for (int rank = 0; rank < 11; ++rank) many.records.push_back({absl::StrCat("rank ", rank), record_of(1, {})});
+  EXPECT_THAT(CompareDigests(many).remarks, ElementsAre(HasSubstr(", 1 of rank 7 and those of 3 more. ")));
+}
+
 TEST(CompareDigests, ManyDifferencesAreCountedAndTheFirstOnesShown) {
   std::vector<Op> ops;
   for (uint64_t op = 1; op <= 25; ++op) ops.push_back({1, op, op});
@@ -103,9 +124,10 @@ TEST(CompareDigests, ManyDifferencesAreCountedAndTheFirstOnesShown) {
 
 TEST(CompareDigests, WhatCanNotBeReadIsSaid) {
   const std::string good = RecordOf({{1, 6, 5}});
-  for (const std::string& bad : {std::string(), good.substr(0, good.size() - 1), good + "group=1\n",
-                                 good + "group=x ranks=2 op=1 elements=1 dtype=float32 crc64=0 name=\n",
-                                 good + "op=1 ranks=2 group=1 elements=1 dtype=float32 crc64=0 name=\n"}) {
+  for (const std::string& bad :
+       {std::string(), good.substr(0, good.size() - 1), good + "group=1\n", RecordOf({}) + "on_devices=some\n",
+        good + "on_devices=1\n", good + "group=x ranks=2 op=1 elements=1 dtype=float32 crc64=0 name=\n",
+        good + "op=1 ranks=2 group=1 elements=1 dtype=float32 crc64=0 name=\n"}) {
     const Verification verification = CompareDigests({.records = {{"rank 0", good}, {"rank 1", bad}}, .remarks = {}});
     EXPECT_EQ(verification.members, 1u) << bad;
     EXPECT_THAT(verification.remarks, ElementsAre("What rank 1 sent can't be read.")) << bad;

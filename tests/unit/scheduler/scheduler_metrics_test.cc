@@ -44,6 +44,16 @@ TEST(SchedulerMetricsTest, OpTimesThatLackSomeOpsAreNotShown) {
   EXPECT_THAT(SchedulerMetricsText(&numbers, 0), Not(HasSubstr("shoal_job_op_duration_seconds")));
 }
 
+TEST(SchedulerMetricsTest, GaugesOfAJobAreShownThoughARankWasNotHeard) {
+  scheduler::SchedulerNumbers numbers = OneJob();
+  numbers.largest_jobs[0].load_is_whole = false;
+  numbers.largest_jobs[0].slot_memory_bytes = 4096;
+  numbers.largest_jobs[0].load.retained_results = 5;
+  const std::string text = SchedulerMetricsText(&numbers, 0);
+  EXPECT_THAT(text, HasSubstr("shoal_job_slot_memory_bytes{job=\"gpt\"} 4096\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_job_retained_results{job=\"gpt\"} 5\n"));
+}
+
 TEST(SchedulerMetricsTest, SavesHaveAHistogramAsWell) {
   scheduler::SchedulerNumbers numbers;
   numbers.saves.Count(true, 2 * kNsPerMs, Now());

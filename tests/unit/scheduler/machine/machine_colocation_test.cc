@@ -155,6 +155,20 @@ TEST_F(MachineColocationTest, OtherJobsDontUseOrCountThem) {
   EXPECT_EQ(harness_.Get<GroupJoined>(waiting).map->shards().size(), 1u);
 }
 
+TEST_F(MachineColocationTest, TheClusterCountsThemByThemselves) {
+  AddDedicated(1);
+  ASSERT_EQ(JoinAndColocate(3), 3u);
+  const auto cluster = harness_.Ask<ClusterView>(GetCluster());
+  EXPECT_EQ(cluster.servers_live, 1u);
+  EXPECT_EQ(cluster.servers_colocated, 3u);
+  EXPECT_EQ(cluster.servers_lost, 0u);
+  harness_.Advance(10 * kTtlMs);
+  const auto later = harness_.Ask<ClusterView>(GetCluster());
+  EXPECT_EQ(later.servers_live, 0u);
+  EXPECT_EQ(later.servers_colocated, 0u);
+  EXPECT_EQ(later.servers_lost, 1u) << "those of ranks that are lost are no loss of their own";
+}
+
 TEST_F(MachineColocationTest, AServerForAJobThatIsNotOpenIsRefused) {
   const absl::Status unknown = harness_.Try(ServerOfRank(JobId(77), 0));
   EXPECT_EQ(unknown.code(), absl::StatusCode::kFailedPrecondition);

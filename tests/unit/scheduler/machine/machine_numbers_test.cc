@@ -36,10 +36,17 @@ TEST(MachineNumbersTest, AJobThatIsCalledOtherIsPartOfTheRest) {
   MachineHarness harness;
   StartJob(&harness, "other", 1, 1'000'000);
   for (uint64_t i = 1; i <= kMaxJobsInNumbers + 1; ++i) StartJob(&harness, absl::StrCat("job-", i), 100 + i, i);
+  HeartbeatServer beat{.server = harness.Ask<ServerRegistered>(Server("a", 1, 7000)).server,
+                       .incarnation = Incarnation(1),
+                       .load = {},
+                       .absent_ranks = {}};
+  for (const size_t i : {0, 1}) beat.load.memory_by_job.push_back({.job = harness.Jobs().at(i).job, .bytes = 100});
+  harness.Ask<ServerRenewed>(beat);
   const SchedulerNumbers numbers = harness.machine().Numbers(harness.now());
   ASSERT_EQ(numbers.largest_jobs.size(), kMaxJobsInNumbers + 1);
   EXPECT_EQ(numbers.largest_jobs.back().name, "other");
   EXPECT_EQ(numbers.largest_jobs.back().live_ranks, 2u);
+  EXPECT_EQ(numbers.largest_jobs.back().slot_memory_bytes, 200u) << "of the one that is called so, and of the smallest";
 }
 
 TEST(MachineNumbersTest, CountersOfAJobAreShownWhenAllItsRanksWereHeard) {
@@ -169,9 +176,42 @@ TEST(MachineNumbersTest, TheResultsThatLiveRanksKeepAreAddedUp) {
     harness.Ask<WorkerRenewed>(beat);
   }
   const auto kept = [&] { return harness.Jobs().at(0).load.retained_results; };
+  const auto kept_by_numbers = [&] {
+    return harness.machine().Numbers(harness.now()).largest_jobs.at(0).load.retained_results;
+  };
   EXPECT_EQ(kept(), 9u);
+  EXPECT_EQ(kept_by_numbers(), 9u);
   harness.Ask<Done>(Leave(job, 1, 101));
   EXPECT_EQ(kept(), 4u);
+  EXPECT_EQ(kept_by_numbers(), 4u);
+}
+
+TEST(MachineNumbersTest, TheSlotMemoryOfAJobIsThatOnAllLiveServers) {
+  MachineHarness harness;
+  std::vector<JobId> jobs;
+  for (const uint32_t i : {0, 1}) {
+    jobs.push_back(harness.Ask<JobJoined>(Join(absl::StrCat("job-", i), 1, 0, 100 + i)).job);
+  }
+  for (const uint32_t i : {0, 1}) {
+    const std::string name = absl::StrCat("server-", i);
+    HeartbeatServer beat{.server = harness.Ask<ServerRegistered>(Server(name, 10 + i, 7000 + i)).server,
+                         .incarnation = Incarnation(10 + i),
+                         .load = {},
+                         .absent_ranks = {}};
+    beat.load.memory_by_job = {{.job = jobs[0], .bytes = 100 + i}, {.job = jobs[1], .bytes = 10 + i}};
+    harness.Ask<ServerRenewed>(beat);
+  }
+  const auto listed = [&](size_t i) { return harness.Jobs().at(i).slot_memory_bytes; };
+  const auto counted = [&](size_t i) {
+    return harness.machine().Numbers(harness.now()).largest_jobs.at(i).slot_memory_bytes;
+  };
+  EXPECT_EQ(listed(0), 201u);
+  EXPECT_EQ(listed(1), 21u);
+  EXPECT_EQ(counted(0), 201u);
+  EXPECT_EQ(counted(1), 21u);
+  harness.Ask<ServerEvicted>(EvictServer{.name = "server-1"});
+  EXPECT_EQ(listed(0), 100u) << "what a server had that is lost is free";
+  EXPECT_EQ(counted(1), 10u);
 }
 
 TEST(MachineNumbersTest, TheClusterTellsItsSavesAndMoves) {

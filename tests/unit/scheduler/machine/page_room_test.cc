@@ -58,6 +58,7 @@ JobView LargestJob() {
               .failure = LongestText(),
               .load_is_whole = true,
               .started_at_unix_ms = kGreatest,
+              .slot_memory_bytes = kGreatest,
               .load = LargestLoad(),
               .rates = JobRates{.ops = 0.3,
                                 .failed_ops = 0.3,

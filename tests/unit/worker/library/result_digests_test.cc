@@ -48,6 +48,22 @@ TEST(ResultDigests, HaveALineForEachResultWhileTheyAreWanted) {
   EXPECT_EQ(digests.Stop(1 << 20), "left_out=0\n");
 }
 
+TEST(ResultDigests, CountOpsOnDevicesOfWhichThereIsNone) {
+  ResultDigests digests;
+  const std::vector<float> values = {1};
+  digests.CountOnDevice();
+  digests.Start();
+  EXPECT_EQ(digests.Stop(1 << 20), "left_out=0\n") << "before the start";
+  digests.Start();
+  for (int i = 0; i < 3; ++i) digests.CountOnDevice();
+  digests.Add(Group("ddp"), TensorOf(values, 5));
+  EXPECT_THAT(digests.Stop(1 << 20), StartsWith("left_out=0\non_devices=3\ngroup=12 ranks=2 op=5 "));
+  digests.Start();
+  for (int i = 0; i < 3; ++i) digests.CountOnDevice();
+  digests.Add(Group("ddp"), TensorOf(values, 5));
+  EXPECT_EQ(digests.Stop(30), "left_out=1\non_devices=3\n") << "a line has no room";
+}
+
 std::string DigestOf(const std::vector<float>& values) {
   ResultDigests digests;
   digests.Start();
