@@ -12,7 +12,7 @@ from contenders.case import Case, Measured
 from parts import Scenario
 from rig.calibration import Calibration, calibrate
 from rig.nodes import Processes, RigError
-from rig.network import Network, make_linked_nodes, make_one_node
+from rig.network import Network, Traffic, make_linked_nodes, make_one_node
 from rig.processor_time import ProcessorTimes
 
 # Below this the processors and not the links may have set the pace.
@@ -29,7 +29,10 @@ class Turn:
     stolen: float
     timeouts: int  # TCP retransmission timeouts, on all nodes together
     retransmits: int
-    node_bytes: float  # that a node of workers took in for each all-reduce, on its link; on one node over loopback
+    # For each all-reduce, on the links of the workers' nodes; on one node over loopback: what came into the node into
+    # which most came, and what went out of the one out of which most went.
+    bytes_into_node: float
+    bytes_out_of_node: float
 
     def times_us(self, case: Case) -> list[float]:
         """With several in flight an all-reduce's own time says how long it waited for others: the loop's counts."""
@@ -63,12 +66,13 @@ def make_network(scenario: Scenario) -> Network:
 
 def take_turn(contender, network: Network, case: Case, timeout_s: float) -> Turn:
     counters = network.counters()
-    bytes_before = network.bytes_received(network.workers[0])
+    traffic_before = network.worker_traffic()
     before = ProcessorTimes.now()
     measured = contender.measure(case, timeout_s)
     after = ProcessorTimes.now()
     counters_after = network.counters()
-    bytes_taken_in = network.bytes_received(network.workers[0]) - bytes_before
+    into_node, out_of_node = most_grown(traffic_before, network.worker_traffic())
+    all_reduces = case.iterations + case.warmup + measured.checks * case.in_flight
 
     def grown(name: str) -> int:
         return counters_after.get(name, 0) - counters.get(name, 0)
@@ -79,7 +83,16 @@ def take_turn(contender, network: Network, case: Case, timeout_s: float) -> Turn
         after.stolen_share_since(before),
         grown("TCPTimeouts"),
         grown("TCPFastRetrans") + grown("TCPSlowStartRetrans"),
-        bytes_taken_in / (case.iterations + case.warmup + measured.checks * case.in_flight),
+        into_node / all_reduces,
+        out_of_node / all_reduces,
+    )
+
+
+def most_grown(before: list[Traffic], after: list[Traffic]) -> Traffic:
+    """By how much the traffic of a node has grown at the most, each way for itself."""
+    return Traffic(
+        max(later.received - earlier.received for earlier, later in zip(before, after)),
+        max(later.sent - earlier.sent for earlier, later in zip(before, after)),
     )
 
 
@@ -190,7 +203,8 @@ def case_record(scenario: Scenario, case: Case, names: list[str], link: float | 
             "cpu_idle": statistics.median(turn.idle for turn in of_name),
             "tcp_timeouts": sum(turn.timeouts for turn in of_name),
             "tcp_retransmits": sum(turn.retransmits for turn in of_name),
-            "node_bytes": statistics.median(turn.node_bytes for turn in of_name),
+            "bytes_into_node": statistics.median(turn.bytes_into_node for turn in of_name),
+            "bytes_out_of_node": statistics.median(turn.bytes_out_of_node for turn in of_name),
             "wrong": sum(turn.measured.wrong for turn in of_name),
             "server_bytes": of_name[-1].measured.server_bytes,
         }
@@ -202,8 +216,13 @@ def case_record(scenario: Scenario, case: Case, names: list[str], link: float | 
         for name in names
         if name + roster.CONTROL in names
     }
+    exchanges = {
+        name: summary.exchange_over_bare(times[name], times[roster.DDP_ALONE], times[bare])
+        for name, bare in roster.BARE_OF_DDP.items()
+        if {name, bare, roster.DDP_ALONE} <= set(names)
+    }
     record = dataclasses.asdict(case) | {"bounds": bounds, "contenders": measured, "first_over": ratios}
-    return record | {"other_build_over_itself": controls}
+    return record | {"other_build_over_itself": controls, "exchange_over_bare": exchanges}
 
 
 def problems(scenario: Scenario, names: list[str], calibrations: list[Calibration], turns) -> list[str]:

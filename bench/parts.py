@@ -96,6 +96,7 @@ PARTS = (
         (
             linked(4, 4, 400, LARGE, ("shoal", "gloo", *OPEN_MPI)),
             linked(8, 8, 200, LARGE, ("shoal", "gloo", *OPEN_MPI)),
+            linked(8, 8, 200, BUCKET, ("shoal", "gloo"), port_buffer_kib=128),
             linked(2, 2, 800, LARGE, ("shoal", "gloo", "openmpi")),
         ),
         "With two workers a ring moves as many bytes as a server layout: there the ratio can't be above 1.",
@@ -209,15 +210,18 @@ PARTS = (
     Part(
         "zero-set-up",
         "One node, in torch, nothing set up",
-        tuple(
-            Scenario(f"n=4, one node, {label}", 4, 0, BUCKET_ON_ONE_NODE, contenders)
-            for label, contenders in (
-                ("all_reduce", ("shoal-torch", "gloo")),
-                ("DistributedDataParallel", ("shoal-ddp", "gloo-ddp", "ddp-alone")),
-            )
+        (
+            Scenario(
+                "n=4, one node",
+                4,
+                0,
+                BUCKET_ON_ONE_NODE,
+                ("shoal-ddp", "gloo-ddp", "ddp-alone", "shoal-torch", "gloo"),
+            ),
         ),
-        'What `init_process_group("shoal")` gives by itself. Of DistributedDataParallel, the backward pass of a model'
-        " with a few buckets; its time without an exchange is torch's own part of it.",
+        'What `init_process_group("shoal")` gives by itself: the ranks reduce among themselves, through their node\'s'
+        " memory. Of DistributedDataParallel, the backward pass of a model with a few buckets; its time without an"
+        " exchange is torch's own part of it. The other two contenders call `dist.all_reduce` on as many bytes.",
     ),
     Part(
         "training",

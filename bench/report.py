@@ -143,6 +143,7 @@ def scenario_lines(scenario: dict) -> list[str]:
             cells += [bounds["ring_us"], bounds["equal_total_ring_us"]]
             lines.append(f"| {case_text(case)} | " + " | ".join(map(time_text, cells)) + " |")
     lines += control_lines(scenario)
+    lines += exchange_lines(scenario)
     lines += balance_lines(scenario)
     lines += node_lines(scenario)
     for name, reason in scenario["absent"].items():
@@ -164,16 +165,29 @@ def control_lines(scenario: dict) -> list[str]:
     return lines
 
 
+def exchange_lines(scenario: dict) -> list[str]:
+    """What DistributedDataParallel makes of an all-reduce."""
+    alone = roster.label(roster.DDP_ALONE)
+    lines = []
+    for case in scenario["cases"]:
+        for name, ratio in case.get("exchange_over_bare", {}).items():  # older results have none
+            bare = roster.label(roster.BARE_OF_DDP[name])
+            sentence = f"({roster.label(name)} - {alone}) / {bare}, {case_text(case)}: {ratio_text(ratio)}."
+            lines += ["", sentence]
+    return lines
+
+
 def node_lines(scenario: dict) -> list[str]:
-    """Where several ranks share a link: how often the tensor crosses it."""
+    """Where several ranks share a link: how often the tensor crosses it, each way."""
     if scenario["ranks_per_node"] == 1:
         return []
     lines = []
     for case in scenario["cases"]:
         size = case["size_bytes"]
         for name, entry in case["contenders"].items():
-            times = entry["node_bytes"] / size
-            sentence = f"{roster.label(name)}: a node's link carried {times:.2f} times the tensor into the node"
+            out_of, into = entry["bytes_out_of_node"] / size, entry["bytes_into_node"] / size
+            sentence = f"{roster.label(name)}: links carried {out_of:.2f} times the tensor out of the busiest node and"
+            sentence += f" {into:.2f} times into the busiest one"
             lines += ["", f"{sentence} for each all-reduce of {case_text(case)}, with all headers."]
     return lines
 

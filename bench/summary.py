@@ -3,6 +3,7 @@
 import math
 import random
 import statistics
+from collections.abc import Callable
 
 BOOTSTRAP_SAMPLES = 2000
 
@@ -24,13 +25,23 @@ def spread(rounds: list[list[float]]) -> dict:
 
 
 def ratio_of_medians(left: list[list[float]], right: list[list[float]]) -> dict:
-    """Ratio of the medians with the bootstrap's 95 % interval.
+    """Ratio of the medians with the bootstrap's 95 % interval."""
+    return of_medians(lambda left_us, right_us: left_us / right_us, left, right)
 
-    Rounds are drawn first, both contenders' of a round together, because what disturbs a machine lasts longer than one
+
+def exchange_over_bare(step: list[list[float]], alone: list[list[float]], bare: list[list[float]]) -> dict:
+    """What a step takes beyond one that exchanges nothing, as a multiple of a bare all-reduce, likewise."""
+    return of_medians(lambda step_us, alone_us, bare_us: (step_us - alone_us) / bare_us, step, alone, bare)
+
+
+def of_medians(value: Callable[..., float], *contenders: list[list[float]]) -> dict:
+    """The value that follows from the contenders' medians, with the bootstrap's 95 % interval.
+
+    Rounds are drawn first, all contenders' of a round together, because what disturbs a machine lasts longer than one
     all-reduce; then times within each.
     """
     draw = random.Random(1)
-    numbers = range(min(len(left), len(right)))
+    numbers = range(min(len(rounds) for rounds in contenders))
 
     def median_of(rounds: list[list[float]], drawn: list[int]) -> float:
         return statistics.median(
@@ -40,9 +51,9 @@ def ratio_of_medians(left: list[list[float]], right: list[list[float]]) -> dict:
     samples = []
     for _ in range(BOOTSTRAP_SAMPLES):
         drawn = draw.choices(numbers, k=len(numbers))
-        samples.append(median_of(left, drawn) / median_of(right, drawn))
+        samples.append(value(*[median_of(rounds, drawn) for rounds in contenders]))
     return {
-        "median": spread(left)["median"] / spread(right)["median"],
+        "median": value(*[spread(rounds)["median"] for rounds in contenders]),
         "low95": percentile(samples, 2.5),
         "high95": percentile(samples, 97.5),
     }

@@ -12,8 +12,10 @@ namespace shoal {
 
 enum class Colocation : uint8_t {
   kOff = 0,
-  kAuto = 1,  // where the job has more ranks than there are dedicated servers, none of them on the rank's node
-  kOn = 2,    // the first rank of each node
+  // Where there are fewer dedicated servers than the job has ranks (than it has nodes, if ranks reduce within theirs
+  // first), and none of them is on the rank's node.
+  kAuto = 1,
+  kOn = 2,  // the first rank of each node
 };
 
 // "off", "auto", "on": the names that users read and type.

@@ -95,7 +95,8 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->Uint32("local-rank", "LOCAL_RANK", "RANK",
                 "Rank of this process among those of its node, for several devices. With --spawn it is known.",
                 &options->local_rank, 0, kMaxPerfRanks - 1);
-  table->Uint32("local-world-size", "LOCAL_WORLD_SIZE", "RANKS", "How many ranks its node has. 0: not known.",
+  table->Uint32("local-world-size", "LOCAL_WORLD_SIZE", "RANKS",
+                "How many ranks its node has, for several devices and --colocate auto. 0: not known.",
                 &options->local_world_size, 0, kMaxPerfRanks);
   table->String("transports", "", "LIST", "UCX transports, comma-separated.", &options->transports);
   table->Flag("network-only", "", "Use the network also to servers of this node, instead of shared memory.",
@@ -103,7 +104,8 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->String(
       "colocate", "SHOAL_COLOCATE", "auto|on|off",
       "Whether ranks run colocated servers for this job beside the dedicated ones, one on each node, with shares that "
-      "fit the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's node.",
+      "fit the links. auto: where there are fewer dedicated servers than ranks (than nodes, if ranks reduce within "
+      "theirs and --local-world-size is known), and none on the rank's node.",
       &options->colocate_text);
   table->String(
       "node-reduce", "SHOAL_NODE_REDUCE", "auto|off|host",

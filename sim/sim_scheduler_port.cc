@@ -32,7 +32,8 @@ scheduler::Request AsRequest(const JoinJobCall& call) {
                             .colocation = static_cast<uint32_t>(call.member.colocation),
                             .colocates_without_servers = call.member.colocates_without_servers,
                             .node_reduce = AsRequest(call.member.node_reduce),
-                            .min_servers = call.min_servers};
+                            .min_servers = call.min_servers,
+                            .local_world_size = call.member.local_world_size};
 }
 
 scheduler::Request AsRequest(const JoinGroupCall& call) {

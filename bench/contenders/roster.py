@@ -23,6 +23,9 @@ WITHIN_NODE = "shoal-node"
 WITHIN_NODE_COLOCATED = "shoal-node-colocated"
 STEP = "shoal-step"  # torch's ranks with servers of their own
 TORCH_SHM = "shoal-torch-shm"  # likewise
+DDP_ALONE = "ddp-alone"
+# By the contender under DistributedDataParallel: the one that makes an all-reduce of the same bytes without it.
+BARE_OF_DDP = {"shoal-ddp": "shoal-torch", "gloo-ddp": "gloo"}
 # Of a contender's name: the same contender with the programs of another build (bench/run.py --other-build).
 OTHER_BUILD = "@other"
 # The other build once more (bench/run.py --control): what differs from itself is the machine's noise.
@@ -61,7 +64,7 @@ LABELS = {
     "gloo-ddp": "Gloo under DDP",
     STEP: "Shoal under DDP",
     "gloo-step": "Gloo under DDP",
-    "ddp-alone": "DDP exchanging nothing",
+    DDP_ALONE: "DDP exchanging nothing",
     "openmpi": "OpenMPI, its own choice",
     "openmpi-ring": "OpenMPI, ring",
     "openmpi-segmented-ring": "OpenMPI, segmented ring",
@@ -75,9 +78,11 @@ TORCH = {
     "shoal-ddp": "shoal",
     "gloo": "gloo",
     "gloo-ddp": "gloo",
-    "ddp-alone": "gloo",
+    DDP_ALONE: "gloo",
     "gloo-step": "gloo",
 }
+# The rig has its ranks use servers (rig/nodes.py); these are to do what they do by themselves.
+NOTHING_SET_UP = {"SHOAL_NODE_REDUCE": "auto"}
 # What a small job is beside.
 SMALL_JOB = {
     "shoal-shm-alone": None,
@@ -154,9 +159,9 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     """RigError if it does not start."""
     name = kind(name)
     if name in TORCH:
-        mode = "ddp-alone" if name == "ddp-alone" else name.partition("-")[2]
-        mode = mode if mode in ("ddp", "ddp-alone", "step") else "all-reduce"
-        return TorchRanks(name, TORCH[name], network, processes, mode)
+        mode = name if name == DDP_ALONE else name.partition("-")[2]
+        mode = mode if mode in ("ddp", DDP_ALONE, "step") else "all-reduce"
+        return TorchRanks(name, TORCH[name], network, processes, mode, NOTHING_SET_UP)
     if name == "openmpi-shm":
         return OpenMpi(name, open_mpi_program, network, processes, byte_transfer="vader")
     if name.startswith("openmpi"):

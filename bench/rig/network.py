@@ -10,6 +10,7 @@ import dataclasses
 import os
 import subprocess
 import time
+from typing import NamedTuple
 
 from rig.nodes import Node, RigError, open_new_namespace
 
@@ -32,6 +33,17 @@ class LinkShape:
     port_buffer_kib: int = 256
     # Above one 64 KiB packet of the kernel's segmentation offload, else the shaper cuts it up, which costs CPU time.
     burst_kib: int = 80
+
+
+class Traffic(NamedTuple):
+    """Bytes, with all headers."""
+
+    received: int
+    sent: int
+
+
+def once_each(nodes: list[Node]) -> list[Node]:
+    return list({node.namespace: node for node in nodes}.values())
 
 
 class Network:
@@ -87,15 +99,24 @@ class Network:
     def set_port(self, node: Node, setting: str) -> None:
         run_in(self.switch, ["ip", "-batch", "-"], f"link set {self.ports[node.name]} {setting}\n")
 
-    def bytes_received(self, node: Node) -> int:
-        """By the node's devices, since they were made."""
+    def traffic(self, node: Node) -> Traffic:
+        """Of the node's devices, since they were made."""
         text = run_in(node.namespace, ["cat", "/proc/net/dev"])
         counts = dict(line.strip().split(":", 1) for line in text.splitlines() if ":" in line)
-        return sum(int(counts[device].split()[0]) for device in node.device.split(","))
+        columns = [counts[device].split() for device in node.device.split(",")]
+        # Eight columns of what came, and as many of what went.
+        return Traffic(sum(int(each[0]) for each in columns), sum(int(each[8]) for each in columns))
+
+    def bytes_received(self, node: Node) -> int:
+        return self.traffic(node).received
+
+    def worker_traffic(self) -> list[Traffic]:
+        """Of each node of workers."""
+        return [self.traffic(node) for node in once_each(self.workers)]
 
     def nodes(self) -> list[Node]:
         """Each namespace once."""
-        return list({node.namespace: node for node in [self.control, *self.workers, *self.servers]}.values())
+        return once_each([self.control, *self.workers, *self.servers])
 
     def counters(self) -> dict[str, int]:
         """TCP's extended counters (as nstat names them, without the prefix TcpExt), summed over all nodes."""

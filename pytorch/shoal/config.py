@@ -153,7 +153,7 @@ SETTINGS = (
             " shoal-flights-UID in the temporary directory, which is made then; off: nowhere"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
             "whether ranks run colocated servers for their job, one per node; auto: if the cluster has fewer"
-            " servers than ranks"),
+            " servers than the job has ranks, or nodes where their ranks reduce among themselves first"),
     Setting("without_servers", "SHOAL_WITHOUT_SERVERS", parse_without_servers, "wait",
             "when no server is left: wait for one, or colocate: ranks run colocated servers for their job, one per"
             " node"),

@@ -90,4 +90,13 @@ NodeReduceDecision DecideNodeReduce(size_t group_size, const std::vector<NodeRed
   return decision;
 }
 
+uint32_t CountPushers(const JoinJob& request) {
+  const uint32_t ranks_of_node = request.local_world_size;
+  if (ranks_of_node < 2 || request.world_size % ranks_of_node != 0) return request.world_size;
+  const NodeReduceRequest* const offer = request.node_reduce.has_value() ? &*request.node_reduce : nullptr;
+  if (!WhatHinders({request.rank, request.node, offer}).empty()) return request.world_size;
+  const uint32_t nodes = request.world_size / ranks_of_node;
+  return nodes == 1 || offer->can_rails ? nodes : request.world_size;
+}
+
 }  // namespace shoal::scheduler

@@ -32,6 +32,11 @@ struct NodeReduceDecision {
 // `members`: those of the group's ranks that are known, in group order; what it says holds as long as no other comes.
 NodeReduceDecision DecideNodeReduce(size_t group_size, const std::vector<NodeReduceRank>& members);
 
+// How many push a whole tensor between them to the servers of the rank's job: its nodes, if ranks reduce within theirs,
+// else its ranks. Asked before the other ranks are known, so it takes the rank's node for one of equal nodes. It counts
+// ranks where the world size is no multiple of the node's ranks, or their number is not known.
+uint32_t CountPushers(const JoinJob& request);
+
 }  // namespace shoal::scheduler
 
 #endif  // SHOAL_SCHEDULER_MACHINE_NODE_REDUCE_DECISION_H_

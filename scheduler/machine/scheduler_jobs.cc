@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/colocation.h"
+#include "scheduler/machine/node_reduce_decision.h"
 #include "scheduler/machine/request_checks.h"
 #include "scheduler/machine/scheduler_machine.h"
 
@@ -63,7 +64,7 @@ bool SchedulerMachine::WantsServer(const JoinJob& request) const {
     case Colocation::kAuto:
       break;
   }
-  return servers_.dedicated_count() < request.world_size && !servers_.AnyDedicatedOn(CleanText(request.node));
+  return servers_.dedicated_count() < CountPushers(request) && !servers_.AnyDedicatedOn(CleanText(request.node));
 }
 
 void SchedulerMachine::RetryHeldJoins(Now now) {

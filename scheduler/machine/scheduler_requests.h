@@ -129,7 +129,8 @@ struct JoinJob {
   uint32_t colocation = 0;  // number of a Colocation
   bool colocates_without_servers = false;
   std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // nullopt: its version cannot reduce within a node
-  uint32_t min_servers = 0;  // that it waits for before it asks for groups; 0: its version does not say
+  uint32_t min_servers = 0;       // that it waits for before it asks for groups; 0: its version does not say
+  uint32_t local_world_size = 0;  // ranks on its node, as its launcher says; 0: not known, or its version does not say
 };
 
 // What all ranks of a group must have alike, though each process is told for itself.

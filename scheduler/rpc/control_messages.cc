@@ -118,7 +118,8 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .colocation = message.colocation(),
           .colocates_without_servers = message.colocates_without_servers(),
           .node_reduce = std::move(node_reduce),
-          .min_servers = message.min_servers()};
+          .min_servers = message.min_servers(),
+          .local_world_size = message.local_world_size()};
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {

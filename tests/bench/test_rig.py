@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 import xml.etree.ElementTree
 
 import pytest
@@ -61,6 +62,45 @@ def test_nothing_crosses_a_cable_that_is_cut_until_it_is_mended(cut):
         assert connects(other)
         network.mend_cable(worker)
         assert connects(worker)
+
+
+@needs_root
+def test_what_enters_and_what_leaves_each_node_of_workers_is_counted():
+    with make_linked_nodes([None] * 2, [None], ranks_per_node=2) as network, Processes() as processes:
+        sender, other = network.workers[0], network.workers[2]
+        before = network.worker_traffic()
+        assert len(before) == 2, "each node once, though it has two ranks"
+        take = (
+            "import socket; s = socket.create_server(('', 7000)); print('ready', flush=True); c, _ = s.accept()\n"
+            "while c.recv(1 << 16): pass"
+        )
+        receiver = processes.start(other, [sys.executable, "-S", "-c", take], stdout=subprocess.PIPE)
+        receiver.stdout.readline()
+        send = f"import socket; socket.create_connection(('{other.address}', 7000)).sendall(bytes(1 << 20))"
+        run_in(sender.namespace, [sys.executable, "-S", "-c", send])
+        receiver.wait(timeout=DEADLINE_S)
+        of_sender, of_other = network.worker_traffic()
+        assert of_sender.sent - before[0].sent > 1 << 20 > of_sender.received - before[0].received
+        assert of_other.received - before[1].received > 1 << 20 > of_other.sent - before[1].sent
+
+
+def test_ranks_in_torch_with_nothing_set_up_do_what_they_do_by_themselves(tmp_path: pathlib.Path):
+    environments = []
+
+    class Recorder:
+        logs = types.SimpleNamespace(name=str(tmp_path))
+
+        def start(self, _node, _command, env, **_pipes):
+            environments.append(env)
+
+    node = Node("node", "127.0.0.1", "lo", -1)
+    network = types.SimpleNamespace(workers=[node] * 2, servers=[], switch=-1)
+    for name in ("shoal-torch", "shoal-ddp"):
+        roster.start(name, pathlib.Path(), pathlib.Path(), network, Recorder())
+    # The rig's default is off; what is set for a process goes before it.
+    assert [env["SHOAL_NODE_REDUCE"] for env in environments] == ["auto"] * 4
+    set_up = {name for env in environments for name in env if name.startswith("SHOAL_")}
+    assert set_up == {"SHOAL_NODE_REDUCE"}
 
 
 @needs_root

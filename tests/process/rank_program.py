@@ -238,6 +238,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         checksums=not options.no_checksums,
         without_servers=WITHOUT_SERVERS[options.without_servers],
         node_reduce=NODE_REDUCES[options.node_reduce],
+        local_world_size=options.local_world_size,
         flight_recorder=options.flight_recorder.encode() or None,
     )
     group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes, wire=WIRES[options.wire])
@@ -287,6 +288,7 @@ def main() -> int:
     parser.add_argument("--colocate", choices=COLOCATIONS, default="off")
     parser.add_argument("--without-servers", choices=WITHOUT_SERVERS, default="wait")
     parser.add_argument("--node-reduce", choices=NODE_REDUCES, default="off")
+    parser.add_argument("--local-world-size", type=int, default=0, help="ranks of its node; 0: it does not say")
     parser.add_argument("--flight-recorder", default="", help="folder for records of failures")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
     parser.add_argument("--close-when-told", action="store_true", help="close the worker at a line on stdin")

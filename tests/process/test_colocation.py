@@ -38,6 +38,22 @@ def test_i1_same_bits_with_servers_in_ranks_apart_and_both(cluster: Cluster):
     assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
 
 
+def test_no_servers_are_started_beside_as_many_as_the_job_has_nodes(cluster: Cluster):
+    cluster.start_scheduler()
+    for name in ("apart-1", "apart-2"):
+        cluster.start_server(name)
+    options = ["--colocate", "auto", "--node-reduce", "auto", *COUNT]
+
+    def run_on_two_nodes(job: str, local_world_size: int) -> None:
+        more = ["--job", job, "--local-world-size", str(local_world_size), *options]
+        digests([cluster.start_rank(r, WORLD_SIZE, "--node-name", f"node-{r // 2}", *more) for r in range(WORLD_SIZE)])
+
+    run_on_two_nodes("counted-by-nodes", local_world_size=2)
+    assert sorted(cluster.servers()) == ["apart-1", "apart-2"]
+    run_on_two_nodes("counted-by-ranks", local_world_size=0)
+    assert sorted(name.partition("-job")[0] for name in cluster.servers()) == ["apart-1", "apart-2", "node-0", "node-1"]
+
+
 def test_a_job_s_servers_are_listed_with_their_job_and_leave_with_it(cluster: Cluster):
     cluster.start_scheduler()
     ranks = start_ranks(cluster, "--colocate", "on", "--hold", *COUNT)

@@ -119,6 +119,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .job_name = *std::move(job_name),
       .rank = options->rank,
       .world_size = options->world_size,
+      .local_world_size = options->local_world_size,
       .node_name = OptionalText(options->node_name, NodeName()),
       .min_servers = std::max(options->min_servers, 1u),
       .timeout_ms = options->timeout_ms == 0 ? kDefaultTimeoutMs : options->timeout_ms,

@@ -135,7 +135,8 @@ absl::Status WorkerClient::Start() {
                  .node = options_.node_name,
                  .colocation = options_.colocation,
                  .colocates_without_servers = options_.colocate_without_servers,
-                 .node_reduce = NodeReduceRequestOf(options_.node_reduce, can_node_reduce_)},
+                 .node_reduce = NodeReduceRequestOf(options_.node_reduce, can_node_reduce_),
+                 .local_world_size = options_.local_world_size},
       .min_servers = options_.min_servers,
       .timeout_ms = options_.timeout_ms,
       .jitter_seed = incarnation->value()};

@@ -31,6 +31,7 @@ struct WorkerClientOptions {
   std::string job_name;
   uint32_t rank = 0;
   uint32_t world_size = 0;
+  uint32_t local_world_size = 0;  // of the node's ranks, as their launcher says; 0: not known
   std::string node_name;
   uint32_t min_servers = 1;
   uint64_t timeout_ms = 30'000;  // for joining; also the default of groups and ops

@@ -49,6 +49,7 @@ struct JobMember {
   Colocation colocation = Colocation::kOff;  // whether it would run a colocated server
   bool colocates_without_servers = false;    // and whether it would when no server is left
   NodeReduceRequest node_reduce;
+  uint32_t local_world_size = 0;  // ranks of the job on this node, as the launcher says; 0: not known
 };
 
 // How a member is named in its later calls.

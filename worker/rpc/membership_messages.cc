@@ -87,6 +87,7 @@ v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
   message.set_colocates_without_servers(member.colocates_without_servers);
   ToMessage(member.node_reduce, message.mutable_node_reduce());
   message.set_min_servers(call.min_servers);
+  message.set_local_world_size(member.local_world_size);
   return message;
 }
 

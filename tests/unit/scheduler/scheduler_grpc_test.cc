@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/colocation.h"
 #include "core/node_reduce.h"
 #include "core/token.h"
 #include "core/version.h"
@@ -265,6 +266,29 @@ TEST_F(SchedulerGrpcTest, ListsComeInPagesAndByName) {
   EXPECT_THAT(no_token.error_message(), HasSubstr("ask again without one"));
   request.set_name("gpt");
   EXPECT_EQ(status_->ListJobs(Context().get(), request, &jobs).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(SchedulerGrpcTest, ARankThatIsAskedForAServerIsCountedByItsNode) {
+  Start();
+  RegisterServer("a", 1001);
+  RegisterServer("b", 1002);
+  for (const uint32_t ranks_of_node : {4u, 0u}) {
+    v1::JoinJobRequest request;
+    request.set_control_version(kControlVersion);
+    request.set_job_name("gpt-" + std::to_string(ranks_of_node));
+    request.set_world_size(8);
+    request.set_incarnation(100);
+    request.set_node("node0");
+    request.set_colocation(static_cast<uint32_t>(Colocation::kAuto));
+    request.mutable_node_reduce()->set_possible(true);
+    request.mutable_node_reduce()->set_can_rails(true);
+    request.mutable_node_reduce()->set_node_identity("boot 1");
+    request.set_local_world_size(ranks_of_node);
+    v1::JoinJobResponse response;
+    const grpc::Status status = stub_->JoinJob(Context().get(), request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.colocate_server(), ranks_of_node == 0) << ranks_of_node;
+  }
 }
 
 TEST_F(SchedulerGrpcTest, RefusalsKeepTheirCodeAndText) {

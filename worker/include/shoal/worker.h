@@ -102,7 +102,9 @@ SHOAL_API const char* shoal_code_name(shoal_code code);
  * process. */
 typedef enum shoal_colocation {
   SHOAL_COLOCATION_OFF = 0,
-  SHOAL_COLOCATION_AUTO = 1, /* if the job has more ranks than there are servers, and no server is on this node */
+  /* If there are fewer servers than the job has ranks, and none on this node. Where the ranks of a node reduce among
+   * themselves first, the job's nodes are counted instead, if local_world_size tells their number. */
+  SHOAL_COLOCATION_AUTO = 1,
   SHOAL_COLOCATION_ON = 2
 } shoal_colocation;
 
@@ -170,8 +172,8 @@ typedef struct shoal_worker_options {
   /* Host memory for chunks of device tensors in transit, shared by all groups; allocated, pinned and registered once.
    * 0: 256 MiB. */
   uint64_t device_memory_bytes;
-  /* Of the ranks of this node, as their launcher numbers them (torchrun's LOCAL_RANK and LOCAL_WORLD_SIZE); needed only
-   * where ranks are dealt over devices. local_world_size 0: not known. */
+  /* Of the ranks of this node, as their launcher numbers them (torchrun's LOCAL_RANK and LOCAL_WORLD_SIZE); needed
+   * where ranks are dealt over devices. SHOAL_COLOCATION_AUTO counts nodes by local_world_size. 0: not known. */
   uint32_t local_rank;
   uint32_t local_world_size;
   /* Not 0: contributions in host memory are looked at before anything is sent. One that has NaN or infinity fails its

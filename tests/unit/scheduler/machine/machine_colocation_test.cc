@@ -1,5 +1,10 @@
 // Colocated servers: which ranks are asked to run one, which groups may use them, and with which shares.
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "core/colocation.h"
+#include "core/node_reduce.h"
 #include "core/token.h"
 #include "scheduler/store/state_codec.h"
 #include "tests/unit/scheduler/machine/machine_harness.h"
@@ -9,12 +14,22 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 JoinJob Offer(const std::string& job, uint32_t world_size, uint32_t rank, Colocation colocation = Colocation::kAuto) {
   JoinJob request = Join(job, world_size, rank, 100 + rank);
   request.colocation = static_cast<uint32_t>(colocation);
+  return request;
+}
+
+// A rank of a job with as many ranks on each node, which can reduce there first.
+JoinJob OfferOnNode(uint32_t world_size, uint32_t rank, uint32_t local_world_size) {
+  JoinJob request = Offer("gpt", world_size, rank);
+  request.node = "node" + std::to_string(rank / local_world_size);
+  request.node_reduce = {.possible = true, .node_identity = "boot of " + request.node, .can_rails = true};
+  request.local_world_size = local_world_size;
   return request;
 }
 
@@ -47,6 +62,26 @@ class MachineColocationTest : public ::testing::Test {
     return colocated;
   }
 
+  // In rank order.
+  static std::vector<JoinJob> EveryRankOf(uint32_t nodes, uint32_t ranks_per_node) {
+    std::vector<JoinJob> ranks;
+    for (uint32_t rank = 0; rank < nodes * ranks_per_node; ++rank) {
+      ranks.push_back(OfferOnNode(nodes * ranks_per_node, rank, ranks_per_node));
+    }
+    return ranks;
+  }
+
+  // All ranks of a new job join. Returns those that are asked to run a colocated server.
+  std::vector<uint32_t> Asked(std::vector<JoinJob> ranks) {
+    const std::string job = "job-" + std::to_string(++jobs_);
+    std::vector<uint32_t> asked;
+    for (JoinJob& rank : ranks) {
+      rank.job_name = job;
+      if (harness_.Ask<JobJoined>(rank).colocate_server) asked.push_back(rank.rank.value());
+    }
+    return asked;
+  }
+
   GroupJoined OpenGroup(std::vector<uint32_t> ranks) {
     std::vector<RequestHandle> handles;
     for (const uint32_t rank : ranks) handles.push_back(harness_.Send(Group(job_, rank, 100 + rank, ranks)));
@@ -62,6 +97,7 @@ class MachineColocationTest : public ::testing::Test {
 
   MachineHarness harness_;
   JobId job_;
+  uint32_t jobs_ = 0;
 };
 
 TEST_F(MachineColocationTest, AutoAsksEveryNodeWhereServersAreFewerThanRanks) {
@@ -79,6 +115,50 @@ TEST_F(MachineColocationTest, AutoAsksNobodyOnANodeThatHasAServer) {
   server.node = "node2";
   harness_.Ask<ServerRegistered>(server);
   EXPECT_EQ(JoinAndColocate(4), 3u);
+}
+
+TEST_F(MachineColocationTest, AutoCountsNodesWhereRanksReduceWithinTheirsFirst) {
+  AddDedicated(1);
+  EXPECT_THAT(Asked(EveryRankOf(2, 4)), ElementsAre(0u, 4u)) << "one rank of each node";
+  EXPECT_THAT(Asked(EveryRankOf(1, 4)), IsEmpty());
+  AddDedicated(2);
+  EXPECT_THAT(Asked(EveryRankOf(2, 4)), IsEmpty()) << "with as many servers as nodes they would have weight 0";
+  EXPECT_THAT(Asked(EveryRankOf(4, 2)), ElementsAre(0u, 2u, 4u, 6u));
+}
+
+TEST_F(MachineColocationTest, AutoCountsRanksWhereTheirGroupsAreFlat) {
+  AddDedicated(2);
+  const std::vector<JoinJob> rails = EveryRankOf(2, 4);
+  ASSERT_THAT(Asked(rails), IsEmpty());
+  const auto asked_if = [&](const std::function<void(JoinJob*)>& change) {
+    std::vector<JoinJob> ranks = rails;
+    for (JoinJob& rank : ranks) change(&rank);
+    return Asked(ranks);
+  };
+  const auto one_of_each_node = ElementsAre(0u, 4u);
+  EXPECT_THAT(
+      asked_if([](JoinJob* rank) { rank->node_reduce->choice = static_cast<uint32_t>(NodeReduceChoice::kOff); }),
+      one_of_each_node);
+  EXPECT_THAT(asked_if([](JoinJob* rank) { rank->node_reduce->possible = false; }), one_of_each_node);
+  EXPECT_THAT(asked_if([](JoinJob* rank) { rank->node_reduce->can_rails = false; }), one_of_each_node);
+  EXPECT_THAT(asked_if([](JoinJob* rank) { rank->node_reduce->node_identity.clear(); }), one_of_each_node);
+  EXPECT_THAT(asked_if([](JoinJob* rank) { rank->node_reduce.reset(); }), one_of_each_node) << "an older process";
+  EXPECT_THAT(asked_if([](JoinJob* rank) { rank->local_world_size = 0; }), one_of_each_node) << "not known, or older";
+  EXPECT_THAT(asked_if([](JoinJob* rank) { rank->local_world_size = 3; }), one_of_each_node) << "unequal nodes";
+  EXPECT_THAT(asked_if([](JoinJob* rank) { rank->local_world_size = 16; }), one_of_each_node) << "that can't be";
+}
+
+TEST_F(MachineColocationTest, ARestartedSchedulerAsksTheSameRanks) {
+  for (const uint32_t servers : {1u, 2u}) {
+    harness_ = MachineHarness();
+    AddDedicated(servers);
+    const std::vector<JoinJob> ranks = EveryRankOf(2, 4);
+    EXPECT_EQ(harness_.Ask<JobJoined>(ranks[0]).colocate_server, servers == 1);
+    MachineHarness restarted(*harness_.last_saved());
+    EXPECT_FALSE(restarted.Ask<JobJoined>(ranks[0]).colocate_server) << "it has its answer";
+    EXPECT_EQ(restarted.Ask<JobJoined>(ranks[4]).colocate_server, servers == 1);
+    EXPECT_FALSE(restarted.Ask<JobJoined>(ranks[5]).colocate_server);
+  }
 }
 
 TEST_F(MachineColocationTest, OnAsksEveryNodeAndOffNobody) {

@@ -24,5 +24,11 @@ TEST(MembershipMessagesTest, ARankThatJoinsTellsHowManyServersItWaitsFor) {
   EXPECT_EQ(ToMessage(JoinJobCall{.member = {}, .min_servers = 3}).min_servers(), 3u);
 }
 
+TEST(MembershipMessagesTest, ARankThatJoinsTellsHowManyRanksItsNodeHas) {
+  JobMember member;
+  member.local_world_size = 4;
+  EXPECT_EQ(ToMessage(JoinJobCall{.member = member}).local_world_size(), 4u);
+}
+
 }  // namespace
 }  // namespace shoal
