@@ -91,6 +91,7 @@ class ShoalBackend(Backend):
         cuda_inner: Backend | None,
         cpu_inner_below: int,
         cuda_inner_below: int,
+        blocking_wait: bool,
         split: Callable[[Store, list[int], Backend.Options], Backend | None],
     ) -> None: ...
     def perform_nocolor_split(self, device: torch.device) -> None: ...

@@ -32,10 +32,10 @@ def parse_count(text: str) -> int:
 
 
 def parse_bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d+)([KM]?)(?:i?B)?", text)
+    match = re.fullmatch(r"(\d+)([KMG]?)(?:i?B)?", text)
     if match is None or int(match[1]) == 0:
-        raise ValueError("a number of bytes, such as 65536, 64K or 1M")
-    return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]]
+        raise ValueError("a number of bytes, such as 65536, 64K, 1M or 1G")
+    return int(match[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[match[2]]
 
 
 def parse_seconds(text: str) -> float:
@@ -68,7 +68,7 @@ def parse_inner_below(text: str) -> int | str:
     if text[:1].isdigit():
         return 0 if text == "0" else parse_bytes(text)
     if "/" not in text and "." not in text:
-        raise ValueError("a number of bytes, such as 4096 or 64K, or a file that `python -m shoal.calibrate` wrote")
+        raise ValueError("a number of bytes, such as 4096, 64K or 1M, or a file that `python -m shoal.calibrate` wrote")
     return text
 
 

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace shoal::pytorch {
@@ -15,12 +16,6 @@ c10::intrusive_ptr<c10::ivalue::Future> MakeTensorsFuture(const std::vector<at::
     if (!tensor.device().is_cpu()) devices.push_back(tensor.device());  // the future removes duplicates
   }
   return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
-}
-
-// Without the stack trace that c10 appends.
-std::string TextOf(const std::exception& error) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  return of_torch == nullptr ? error.what() : of_torch->what_without_backtrace();
 }
 
 std::exception_ptr MakeException(const std::string& message) {
@@ -50,6 +45,11 @@ void KeepIfDeviceHasFailed(const StagedTensor& staged) {
 }
 
 }  // namespace
+
+std::string TextOf(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  return of_torch == nullptr ? error.what() : of_torch->what_without_backtrace();
+}
 
 AllReduceWork::AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
                              std::chrono::milliseconds timeout, std::shared_ptr<Group> group,
@@ -132,7 +132,13 @@ void AllReduceWork::Submit(const c10::intrusive_ptr<AllReduceWork>& self, const 
     operation.count = part.count;
     if (Started(index, operation)) continue;
     if (part.staged.on_device()) {
-      operation.wait_until_ready = [self, index] { self->parts_[index].staged.WaitUntilStaged(); };
+      operation.wait_until_ready = [self, index] {
+        try {
+          self->parts_[index].staged.WaitUntilStaged();
+        } catch (const std::exception& error) {
+          throw std::runtime_error(TextOf(error));
+        }
+      };
     }
     operation.done = [self, index](const shoal_error& result, uint64_t ns) { self->EndPart(index, result, ns); };
     group_->Submit(std::move(operation));

@@ -21,8 +21,10 @@
 #include <c10/core/Event.h>
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <optional>
+#include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
@@ -30,6 +32,9 @@
 #include "pytorch/src/staged_tensor.h"
 
 namespace shoal::pytorch {
+
+// Without the stack trace that c10 appends.
+std::string TextOf(const std::exception& error);
 
 class AllReduceWork : public c10d::Work {
  public:

@@ -1,5 +1,6 @@
 // Group and StartedOperation of session.h: keep the order of the calls.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "pytorch/src/session.h"
@@ -101,7 +102,10 @@ Group::Outcome Group::TryStart(const Operation& operation, std::shared_ptr<Start
   }
   if (code == SHOAL_RESOURCE_EXHAUSTED) return Outcome::kFull;
   error->code = code;
-  if (code != SHOAL_OK) return Outcome::kFailed;
+  if (code != SHOAL_OK) {
+    AbortIfOthersGoOn(*error);
+    return Outcome::kFailed;
+  }
   *started = std::make_shared<StartedOperation>(shared_from_this(), op, may_wait);
   started_.emplace(started->get(), *started);
   return Outcome::kAccepted;
@@ -118,15 +122,16 @@ bool Group::StartOnDevice(const Operation& operation, std::shared_ptr<StartedOpe
     std::unique_lock lock(mutex_);
     if (!pending_.empty() || session_->HasOpenOperations()) give_up_at = now + kDevicesGiveBack;
     const bool is_late = operation.timeout_ms != 0 && now - begin > std::chrono::milliseconds(operation.timeout_ms);
+    if (!is_late && now <= give_up_at) {
+      changed_.wait_for(lock, kRetryWhenFull);
+      continue;
+    }
+    error->code = SHOAL_RESOURCE_EXHAUSTED;
     if (is_late && !pending_.empty()) {
       *error = MakeError(SHOAL_DEADLINE_EXCEEDED, "earlier all-reduces of the group have not left this rank's device");
-      return false;
     }
-    if (is_late || now > give_up_at) {
-      error->code = SHOAL_RESOURCE_EXHAUSTED;
-      return false;
-    }
-    changed_.wait_for(lock, kRetryWhenFull);
+    AbortIfOthersGoOn(*error);
+    return false;
   }
 }
 
@@ -147,6 +152,7 @@ Group::Outcome Group::TrySubmit(Operation& operation, shoal_error& error) {
   operation.done = std::move(done);
   if (code == SHOAL_RESOURCE_EXHAUSTED) return Outcome::kFull;
   error.code = code;
+  AbortIfOthersGoOn(error);
   return Outcome::kFailed;
 }
 
@@ -170,7 +176,11 @@ void Group::Feed() {
       next.wait_until_ready = nullptr;
     }
     if (closing_) return;
-    if (error.code == SHOAL_OK) outcome = TrySubmit(next, error);
+    if (error.code == SHOAL_OK) {
+      outcome = TrySubmit(next, error);
+    } else {
+      AbortIfOthersGoOn(error);
+    }
     if (outcome == Outcome::kFull) {
       changed_.wait_for(lock, kRetryWhenFull);
       continue;
@@ -231,6 +241,14 @@ void Group::Abort(const std::string& reason) {
   session_->ThrowIfForked();
   std::lock_guard lock(mutex_);
   if (group_ != nullptr) session_->library().shoal_group_abort(group_, reason.c_str());
+}
+
+void Group::AbortIfOthersGoOn(const shoal_error& error) {
+  // Every rank is refused its arguments alike, and a group that has ended is nobody's any more.
+  static constexpr shoal_code kOnAllRanks[] = {SHOAL_INVALID_ARGUMENT, SHOAL_UNIMPLEMENTED, SHOAL_CANCELLED,
+                                               SHOAL_ABORTED};
+  if (group_ == nullptr || std::ranges::find(kOnAllRanks, error.code) != std::end(kOnAllRanks)) return;
+  session_->library().shoal_group_abort(group_, error.message);
 }
 
 void Group::AwaitDevices() {

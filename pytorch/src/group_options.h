@@ -22,7 +22,7 @@ struct GroupOptions : c10d::Backend::Options {
   c10::intrusive_ptr<Options> clone() const { return c10::make_intrusive<GroupOptions>(*this); }
 
   std::optional<std::string> wire;         // "none", "bf16" or "fp16"; none given: the setting SHOAL_WIRE
-  std::optional<std::string> node_reduce;  // "auto", "off" or "host"; none given: the setting SHOAL_NODE_REDUCE
+  std::optional<std::string> node_reduce;  // "auto", "off", "host" or "nccl"; none given: the setting SHOAL_NODE_REDUCE
   c10::intrusive_ptr<c10d::Backend::Options> inner;  // of the inner backend (NCCL or Gloo), or nullptr
 };
 

@@ -227,7 +227,8 @@ void DefineBackend(py::module_& module) {
            py::arg("cpu_inner_below"), py::arg("cuda_inner_below"), py::arg("blocking_wait"), py::arg("split"))
       // torch has ranks that are not in a new group take part in a split of NCCL's. A split of ours concerns nobody
       // else.
-      .def("perform_nocolor_split", [](PythonShoalBackend&, const c10::Device&) {});
+      .def(
+          "perform_nocolor_split", [](PythonShoalBackend&, const c10::Device&) {}, py::arg("device"));
 }
 
 void DefineErrors(py::module_& module) {

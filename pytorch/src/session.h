@@ -1,8 +1,9 @@
 // This process's membership in a Shoal job, and the groups in it, without any torch.
 //
 // A Session owns the worker handle and the threads that fetch completions. A Group owns a group handle and submits its
-// operations in the order of the calls, also those whose memory is not ready yet. A caller that will wait starts an
-// operation with TryStart: no other thread of this process has to run for it (docs/adr/0016).
+// operations in the order of the calls, also those whose memory is not ready yet. Where one can't begin on this rank
+// alone, the group is aborted, or the ranks' next ones would be summed with each other's. A caller that will wait
+// starts an operation with TryStart: no other thread of this process has to run for it (docs/adr/0016).
 //
 // Threads: every method may be called from any thread. `done` and `wait_until_ready` run on threads of this file
 // (`done` also on the caller's) and with no lock held. A `done` may block for as long as it likes, also on another
@@ -135,6 +136,9 @@ class Group : public std::enable_shared_from_this<Group> {
   // Gives operations on devices, which nobody has waited for, the time to end.
   void AwaitDevices();
   Outcome TrySubmit(Operation& operation, shoal_error& error);
+  // Of an operation that could not begin here, with mutex_ held. Other ranks may have begun it, and would take this
+  // rank's next one for it.
+  void AbortIfOthersGoOn(const shoal_error& error);
 
   const std::shared_ptr<Session> session_;
   const int takes_devices_;

@@ -5,6 +5,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <functional>
+#include <span>
 #include <utility>
 
 namespace shoal::pytorch {
@@ -66,6 +68,45 @@ bool IsUnknownOnCpu(at::ScalarType type) {
          at::isBitsType(type) || at::isQIntType(type);
 }
 
+struct Dimension {
+  int64_t size;
+  int64_t stride;
+};
+
+// Whether steps in these dimensions, of which the longest comes first, lead from `distance` back to 0: less than `size`
+// of them in each, and not none at all.
+bool LeadBack(std::span<const Dimension> dimensions, int64_t distance, bool has_stepped) {
+  if (dimensions.empty()) return has_stepped && distance == 0;
+  const auto [size, stride] = dimensions.front();
+  const std::span<const Dimension> rest = dimensions.subspan(1);
+  int64_t reach = 0;
+  for (const Dimension& each : rest) reach += (each.size - 1) * each.stride;
+  // The rest leads back from no farther than that. In a tensor's usual layout only 0 is left.
+  const auto floor_of = [stride](int64_t length) {
+    return length >= 0 ? length / stride : -((stride - 1 - length) / stride);
+  };
+  const int64_t least = std::max(1 - size, -floor_of(reach + distance));
+  const int64_t most = std::min(size - 1, floor_of(reach - distance));
+  for (int64_t steps = least; steps <= most; ++steps) {
+    if (LeadBack(rest, distance + steps * stride, has_stepped || steps != 0)) return true;
+  }
+  return false;
+}
+
+// Whether several elements lie in the same memory. Exact, also for views whose elements lie between each other's.
+bool Overlaps(const at::Tensor& tensor) {
+  // Of dense tensors and of strides of 0 torch knows it.
+  const at::MemOverlap known = at::has_internal_overlap(tensor);
+  if (known != at::MemOverlap::TooHard) return known == at::MemOverlap::Yes;
+  if (tensor.numel() == 0) return false;
+  std::vector<Dimension> dimensions;
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) > 1) dimensions.push_back({.size = tensor.size(i), .stride = tensor.stride(i)});
+  }
+  std::ranges::sort(dimensions, std::ranges::greater(), &Dimension::stride);
+  return LeadBack(dimensions, 0, /*has_stepped=*/false);
+}
+
 // Refuses what no path can reduce, so that nothing is sent and the ranks stay in step.
 void CheckTensors(const std::vector<at::Tensor>& tensors) {
   TORCH_CHECK_VALUE(!tensors.empty(), "shoal: an all-reduce of no tensor; pass at least one");
@@ -83,8 +124,8 @@ void CheckTensors(const std::vector<at::Tensor>& tensors) {
                      c10::getDtypeNames(tensor.scalar_type()).first,
                      " tensor, which neither the servers nor Gloo can sum; convert it first, for example with "
                      "tensor.to(torch.bfloat16) or tensor.to(torch.int32)");
-    TORCH_CHECK_VALUE(tensor.layout() != at::kStrided || at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
-                      "shoal: an all-reduce of an expanded tensor (sizes ", tensor.sizes(), ", strides ",
+    TORCH_CHECK_VALUE(tensor.layout() != at::kStrided || !Overlaps(tensor),
+                      "shoal: an all-reduce of an expanded or overlapping tensor (sizes ", tensor.sizes(), ", strides ",
                       tensor.strides(),
                       "): more than one element lies in the same memory, so the result has no place; "
                       "pass tensor.contiguous() and use that");
@@ -147,7 +188,7 @@ bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& o
   const bool dense = std::all_of(tensors.begin(), tensors.end(),
                                  [](const at::Tensor& tensor) { return tensor.layout() == at::kStrided; });
   if (!dense || IsForInner(tensors, *reduce_op)) return false;
-  if (!IsCapturing(tensors.front())) return true;
+  if (!OrAbort([&] { return IsCapturing(tensors.front()); })) return true;
   TORCH_WARN_ONCE(
       "shoal: an all-reduce that is captured into a CUDA graph is reduced by the inner backend, not by the "
       "servers, each time the graph runs: a graph can't wait for the network. Keep all-reduces out of graphs "
@@ -167,23 +208,25 @@ bool ShoalBackend::IsForInner(const Tensors& tensors, shoal_reduce_op op) const 
 ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d::OpType type,
                                                     const c10d::AllreduceOptions& opts) {
   TORCH_CHECK(!shut_down_, "shoal: all-reduce was called on a process group that is destroyed");
+  Operation model;
+  model.dtype = *DtypeOf(tensors.front().scalar_type());
+  model.op = *OpOf(opts.reduceOp);
+  // What can throw comes before the op has a number and a hook that is waited for.
+  if (model.op == SHOAL_PREMUL_SUM) model.premul_factor = PremulFactor(opts.reduceOp);
+  const std::optional<c10::Stream> return_stream = OrAbort([&] { return ReturnStream(tensors.front()); });
+  if (getSize() == 1) ReduceAlone(tensors, model);
   ++sequence_number_;
   std::vector<std::shared_ptr<TimeoutExtension>> extensions = TimeoutExtensions();
   std::chrono::milliseconds timeout = opts.timeout > kNoTimeout ? opts.timeout : options_->timeout;
   for (const auto& extension : extensions) timeout += extension->timeout;
+  model.timeout_ms = static_cast<uint64_t>(timeout.count());
   const uint64_t completion_key = NextCompletionKey();
   auto work = c10::make_intrusive<AllReduceWork>(getRank(), type, sequence_number_, tensors, timeout, group_,
-                                                 ReturnStream(tensors.front()), blocking_wait_, completion_key,
+                                                 return_stream, blocking_wait_, completion_key,
                                                  OnEnd(type, completion_key, std::move(extensions)));
   if (getSize() == 1) {
-    ReduceAlone(tensors, opts.reduceOp);
     work->CompleteNow();
   } else {
-    Operation model;
-    model.dtype = *DtypeOf(tensors.front().scalar_type());
-    model.op = *OpOf(opts.reduceOp);
-    if (model.op == SHOAL_PREMUL_SUM) model.premul_factor = PremulFactor(opts.reduceOp);
-    model.timeout_ms = static_cast<uint64_t>(timeout.count());
     AllReduceWork::Start(work, model);
     if (onCompletionHook_) work->CompleteByItself();
   }
@@ -218,10 +261,10 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
 std::optional<c10::Stream> ShoalBackend::ReturnStream(const at::Tensor& tensor) {
   const c10::Device device = tensor.device();
   if (device.is_cpu() || !group_ || group_->takes_devices() == 0) return std::nullopt;
-  // By NCCL among the ranks of a node: it has no such type, and the group one device of this rank.
+  // NCCL, among the ranks of a node, has no such type. (The group has one device of this rank as well. A tensor on
+  // another one is the library's to refuse: by way of host memory it would miss those of the other ranks.)
   const bool by_nccl = group_->takes_devices() == 2;
   if (by_nccl && tensor.scalar_type() == at::kShort) return std::nullopt;
-  if (by_nccl && !return_streams_.empty() && !return_streams_.contains(device.index())) return std::nullopt;
   if (const auto found = return_streams_.find(device.index()); found != return_streams_.end()) return found->second;
   const c10::impl::VirtualGuardImpl guard(device.type());
   return return_streams_.emplace(device.index(), guard.getStreamFromGlobalPool(device, true)).first->second;
@@ -233,11 +276,10 @@ std::vector<std::shared_ptr<ShoalBackend::TimeoutExtension>> ShoalBackend::Timeo
   return timeout_extensions_;
 }
 
-void ShoalBackend::ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const {
-  if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return;  // the result is the input
+void ShoalBackend::ReduceAlone(const Tensors& tensors, const Operation& model) {
+  if (model.op != SHOAL_PREMUL_SUM) return;  // the result is the input
   at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const double factor = PremulFactor(op);
-  for (at::Tensor tensor : tensors) tensor.mul_(factor);
+  for (at::Tensor tensor : tensors) tensor.mul_(model.premul_factor);
 }
 
 // ---- the group's life ----

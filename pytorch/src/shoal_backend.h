@@ -141,6 +141,10 @@ class ShoalBackend : public c10d::Backend {
   // Calls `call` with the inner backend of the device, and keeps the work of a CPU tensor in a coalescing block.
   template <typename Call>
   WorkPtr Delegate(const c10::Device& device, const Call& call);
+  // Calls what a device may refuse before an all-reduce has begun. That is this rank's matter alone: as in Group, the
+  // group is aborted then.
+  template <typename Call>
+  auto OrAbort(const Call& call) const;
   WorkPtr Gathered(WorkPtr work, bool on_cpu);
   // Has the completion hooks called when the inner CPU backend's work has succeeded.
   void Watch(const WorkPtr& work);
@@ -154,7 +158,7 @@ class ShoalBackend : public c10d::Backend {
                              std::vector<std::shared_ptr<TimeoutExtension>> extensions);
   // Those that are not over yet.
   std::vector<std::shared_ptr<TimeoutExtension>> TimeoutExtensions();
-  void ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const;
+  static void ReduceAlone(const Tensors& tensors, const Operation& model);
   // Where results of all-reduces on the tensor's device come back, one stream for each group, as they end in the order
   // of the calls. Absent: the group does not reduce such tensors there.
   std::optional<c10::Stream> ReturnStream(const at::Tensor& tensor);
@@ -183,6 +187,19 @@ ShoalBackend::WorkPtr ShoalBackend::Delegate(const c10::Device& device, const Ca
   WorkPtr work = call(inner);
   if (&inner == cpu_inner_.get()) Watch(work);
   return Gathered(std::move(work), device.is_cpu());
+}
+
+template <typename Call>
+auto ShoalBackend::OrAbort(const Call& call) const {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    if (group_) {
+      group_->Abort("rank " + std::to_string(getRank()) + " could not start all-reduce " +
+                    std::to_string(sequence_number_ + 1) + ": " + TextOf(error));
+    }
+    throw;
+  }
 }
 
 }  // namespace shoal::pytorch

@@ -84,6 +84,8 @@ StagedTensor StagedTensor::StageOnDevice(const at::Tensor& tensor, const c10::St
   return staged;
 }
 
+// Keeps a core busy. To sleep and ask now and then would not do: a question, unlike a wait that has begun, may come in
+// the middle of another thread's capture of a CUDA graph, and end that.
 void StagedTensor::WaitUntilStaged() {
   if (staged_) staged_->synchronize();
 }

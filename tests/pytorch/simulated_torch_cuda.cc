@@ -412,6 +412,12 @@ PYBIND11_MODULE(simulated_torch_cuda, module) {
       [](int device) { Call<void*, int>("cuStreamBeginCapture_v2", HandleOf(CurrentStream(device)), 0); },
       py::arg("device") = 0);
   module.def(
+      "refuse_next",
+      [](const char* function) {
+        reinterpret_cast<void (*)(const char*)>(Find("simulated_cuda_refuse_next"))(function);
+      },
+      py::arg("function"));
+  module.def(
       "fail", [](uint32_t device) { reinterpret_cast<void (*)(uint32_t)>(Find("simulated_cuda_fail"))(device); },
       py::arg("device") = 0);
 }

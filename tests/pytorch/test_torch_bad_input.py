@@ -37,6 +37,11 @@ REFUSED = {
     "unsigned 64 bit": (lambda: torch.ones(4).to(torch.uint64), ["uint64", ".to(torch."]),
     "expanded": (lambda: torch.ones(1).expand(4), ["more than one element", ".contiguous()"]),
     "expanded in one dimension": (lambda: torch.ones(2, 1).expand(2, 3), ["more than one element", ".contiguous()"]),
+    "unfolded": (lambda: torch.ones(6).unfold(0, 3, 1), ["more than one element", ".contiguous()"]),
+    "overlapping rows": (lambda: torch.ones(8).as_strided((3, 4), (2, 1)), ["more than one element", ".contiguous()"]),
+    "overlapping in three dimensions": (
+        lambda: torch.ones(99).as_strided((2, 3, 4), (7, 3, 2)), ["more than one element", ".contiguous()"],
+    ),
     "expanded bool": (lambda: torch.ones(1, dtype=torch.bool).expand(4), ["more than one element", ".contiguous()"]),
 }
 
@@ -46,6 +51,30 @@ def test_a_tensor_that_can_not_be_reduced_is_refused_by_name(cluster, name):
     for message in run_ranks(2, reduce_refused, name, environment=cluster.environment()):
         for part in REFUSED[name][1]:
             assert part in message, message
+
+
+def reduce_views() -> None:
+    views = {
+        "transposed": torch.zeros(3, 4).t(),
+        "permuted": torch.zeros(2, 3, 4, 5).permute(2, 0, 3, 1),
+        "every second": torch.zeros(9)[::2],
+        "columns": torch.zeros(5, 7)[:, 1:4],
+        "a corner": torch.zeros(4, 5, 6)[1:, ::2, 2:5],
+        "channels last": torch.zeros(2, 3, 4, 5).to(memory_format=torch.channels_last)[:, :, 1:],
+        "unfolded without overlap": torch.zeros(9).unfold(0, 3, 3)[:, ::2],
+        "elements between each other's": torch.zeros(8).as_strided((2, 3), (3, 2)),
+        "three dimensions between each other's": torch.zeros(99).as_strided((2, 3, 2), (1, 5, 7)),
+        "one element": torch.zeros(3).as_strided((1, 1), (1, 1)),
+        "no element": torch.zeros(3).as_strided((0, 2, 2), (1, 1, 1)),
+    }
+    for name, view in views.items():
+        view.fill_(dist.get_rank() + 1)
+        dist.all_reduce(view)
+        assert (view == 3).all(), (name, view)
+
+
+def test_views_whose_elements_do_not_overlap_are_reduced(cluster):
+    run_ranks(2, reduce_views, environment=cluster.environment())
 
 
 def reduce_lists() -> list[str]:

@@ -29,6 +29,13 @@ def test_environment_is_read_and_query_wins():
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"), [("65536", 65536), ("64K", 1 << 16), ("3MiB", 3 << 20), ("1G", 1 << 30), ("2GB", 2 << 30)]
+)
+def test_sizes_may_be_given_in_larger_units(text: str, expected: int):
+    assert config.read_config({"SHOAL_DEVICE_MEMORY": text}, {})[0].device_memory == expected
+
+
+@pytest.mark.parametrize(
     ("variable", "value", "expected"),
     [
         ("SHOAL_SCHEDULER", "nonsense", "HOST:PORT"),
@@ -36,6 +43,7 @@ def test_environment_is_read_and_query_wins():
         ("SHOAL_MIN_SERVERS", "0", "at least 1"),
         ("SHOAL_MIN_SERVERS", "-2", "at least 1"),
         ("SHOAL_CHUNK_BYTES", "64 bananas", "number of bytes"),
+        ("SHOAL_DEVICE_MEMORY", "1T", "such as 65536, 64K, 1M or 1G"),
         ("SHOAL_WIRE", "bfloat16", "one of none, bf16, fp16"),
         ("SHOAL_INNER_BELOW", "lots", "number of bytes"),
         ("SHOAL_COLOCATE", "1", "one of off, auto, on"),

@@ -389,6 +389,52 @@ def test_a_call_waits_where_too_many_reductions_are_under_way(settings):
     run_ranks(2, call_many, environment=settings)
 
 
+def refuse(function: str, number_of_tensors: int) -> list[str]:
+    """The driver refuses rank 0 that function at its first reduction. Its second one has the same size."""
+    cuda = device_under_test.load()
+    messages = []
+    for number in (1, 2):
+        tensors = [cuda.on_device(torch.full((ELEMENTS,), float(number))) for _ in range(number_of_tensors)]
+        if dist.get_rank() == 0 and number == 1:
+            cuda.refuse_next(function)
+        with pytest.raises(RuntimeError) as failed:
+            if number_of_tensors == 1:
+                dist.all_reduce(tensors[0])
+            else:
+                dist.all_reduce_coalesced(tensors)
+        messages.append(str(failed.value))
+    return messages
+
+
+@pytest.mark.skipif(device_under_test.ON_GPU, reason="a real driver is not told to refuse")
+@pytest.mark.parametrize("number_of_tensors", [1, 2])
+@pytest.mark.parametrize("function", ["cuMemHostRegister", "cuStreamIsCapturing"])
+def test_a_rank_whose_driver_refuses_fails_the_group_instead_of_shifting_it(settings, function, number_of_tensors):
+    blocking = settings | {"SHOAL_BLOCKING_WAIT": "1"}
+    first, second = run_ranks(2, refuse, function, number_of_tensors, environment=blocking)
+    assert all(function in message for message in first + second), (first, second)
+    assert all("rank 0" in message for message in second), second
+
+
+def reduce_on_another_device() -> str:
+    cuda, rank = device_under_test.load(), dist.get_rank()
+    reduce_first(cuda)
+    tensor = cuda.on_device(torch.ones(ELEMENTS), device=1 if rank == 0 else 0)
+    with pytest.raises(dist.DistBackendError) as failed:
+        dist.all_reduce(tensor)
+    return str(failed.value)
+
+
+@pytest.mark.skipif(device_under_test.ON_GPU, reason="a rank of these tests uses one GPU")
+def test_by_nccl_a_tensor_on_another_device_of_the_rank_is_an_error_on_all_ranks(cluster):
+    environment = cluster.environment() | device_under_test.ON_NODES | {"SHOAL_BLOCKING_WAIT": "1"}
+    first, second = run_ranks(2, reduce_on_another_device, environment=environment)
+    for part in ("were on device 0", "this one is on device 1", "Make another group"):
+        assert part in first, first
+        assert part in second, second
+    assert "rank 0" in second
+
+
 KEPT = []  # torch ends the process that frees memory which several streams have used on a device that has failed
 
 

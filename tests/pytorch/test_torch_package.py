@@ -1,13 +1,17 @@
 """The source distribution of the Python package has all that its sources include, and the package says its types."""
 
+import ast
 import pathlib
 import subprocess
 import sys
 import sysconfig
 import tarfile
+from collections.abc import Callable
 
 import pytest
 import torch.utils.cpp_extension
+
+import shoal._C
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -38,3 +42,47 @@ def test_a_source_distribution_has_every_header(unpacked):
 def test_a_source_distribution_has_types(unpacked):
     assert (unpacked / "shoal" / "py.typed").is_file()
     assert "class GroupOptions" in (unpacked / "shoal" / "_C.pyi").read_text(encoding="utf-8")
+
+
+def told_arguments(function: ast.FunctionDef) -> list[str]:
+    names = [argument.arg for argument in function.args.args]
+    keywords = [argument.arg for argument in function.args.kwonlyargs]
+    return [*names, "*", *keywords] if keywords else names
+
+
+def real_arguments(function: Callable) -> list[str]:
+    """pybind says them in a function's text: "name(argument: type, *, another: type[one, two]) -> type"."""
+    signature = function.__doc__.splitlines()[0]
+    names, depth = [""], 0
+    for character in signature[signature.index("(") + 1 : signature.rindex(") ->")]:
+        depth += (character in "([{<") - (character in ")]}>")
+        if character == "," and depth == 0:
+            names.append("")
+        else:
+            names[-1] += character
+    return [name.partition(":")[0].strip() for name in names if name]
+
+
+def differences(where: str, told: list[ast.stmt], real: object) -> list[str]:
+    """Of what the stub tells about a module or class, and what there is."""
+    found, names = [], set()
+    for statement in told:
+        if isinstance(statement, ast.AnnAssign):
+            names.add(statement.target.id)
+        elif isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
+            names.add(statement.name)
+            member = getattr(real, statement.name, None)
+            if isinstance(statement, ast.ClassDef):
+                found += differences(f"{where}.{statement.name}", statement.body, member)
+            elif statement.decorator_list:
+                found += [] if isinstance(member, property) else [f"{where}.{statement.name} is no property"]
+            elif member is None or told_arguments(statement) != real_arguments(member):
+                has = None if member is None else real_arguments(member)
+                found.append(f"{where}.{statement.name}: {told_arguments(statement)} in the stub, in truth {has}")
+    exist = {name for name in vars(real) if not name.startswith("_")}
+    return found + [f"{where}.{name}" for name in exist ^ {name for name in names if not name.startswith("_")}]
+
+
+def test_the_types_say_what_the_module_has():
+    stub = ast.parse((ROOT / "pytorch" / "shoal" / "_C.pyi").read_text(encoding="utf-8"))
+    assert differences("_C", stub.body, shoal._C) == []

@@ -144,6 +144,22 @@ def test_completion_hooks_hear_of_each_all_reduce(cluster):
     ] * 2
 
 
+def call_hooks_after_a_refusal() -> list[int]:
+    infos = []
+    dist.group.WORLD._register_on_completion_hook(lambda info: infos.append(info))
+    without_number = dist._make_nccl_premul_sum(torch.ones(1, device="meta"))
+    with pytest.raises(RuntimeError):
+        dist.all_reduce(torch.ones(4), op=without_number)
+    dist.all_reduce(torch.ones(4))
+    dist.group.WORLD._wait_for_pending_works()
+    return [info.seq for info in infos]
+
+
+def test_nobody_waits_for_the_hook_of_an_all_reduce_that_was_refused(cluster):
+    environment = cluster.environment()
+    assert run_ranks(2, call_hooks_after_a_refusal, environment=environment, timeout_seconds=60) == [[1], [1]]
+
+
 def read_the_flight_recorder() -> list[str]:
     for _ in range(3):
         dist.all_reduce(torch.ones(4))

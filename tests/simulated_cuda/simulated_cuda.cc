@@ -315,6 +315,7 @@ Result cuStreamAddCallback(void* stream, void (*callback)(void*, Result, void*),
 
 Result cuMemHostRegister_v2(void* start, size_t bytes, unsigned int /*flags*/) {
   if (Current() == nullptr) return kInvalidContext;
+  if (const Result entered = EnterDriver("cuMemHostRegister"); entered != kSuccess) return entered;
   return Register(start, bytes) ? kSuccess : kAlreadyRegistered;
 }
 

@@ -158,12 +158,14 @@ absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::s
                                       const DeviceOpCall& call) {
   if (stager_ == nullptr) return NoDevicesError();
   const std::lock_guard lock(op->group().launch_mutex());
-  absl::StatusOr<std::shared_ptr<DeviceOp>> device_op = stager_->Prepare(call);
-  if (absl::IsInternal(device_op.status())) {
-    // The device has failed, or the stream is none of it: the other ranks would wait for this one.
-    queue_.Post(AbortGroupCommand{.group = command.group, .reason = std::string(device_op.status().message())})
-        .IgnoreError();
+  if (absl::Status opened = stager_->Open(call.device); !opened.ok()) {
+    // Also where the host's memory can't be locked, for which waiting for other ops is no help.
+    if (!absl::IsInvalidArgument(opened)) FailGroup(&op->group(), opened);
+    return opened;
   }
+  absl::StatusOr<std::shared_ptr<DeviceOp>> device_op = stager_->Prepare(call);
+  // The device has failed, or the stream is none of it.
+  if (absl::IsInternal(device_op.status())) FailGroup(&op->group(), device_op.status());
   if (!device_op.ok()) return device_op.status();
   op->SetDeviceOp(*device_op);
   if (absl::Status status = queue_.Submit(command, op, /*looked_after=*/false); !status.ok()) {
@@ -200,6 +202,11 @@ absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::s
     }
   }
   return absl::OkStatus();
+}
+
+void IoThread::FailGroup(CallerGroup* group, const absl::Status& why) {
+  group->SetFailure(absl::CancelledError(absl::StrCat("the group was aborted: ", why.message())));
+  queue_.Post(AbortGroupCommand{.group = group->handle(), .reason = std::string(why.message())}).IgnoreError();
 }
 
 absl::Status IoThread::WaitOnStream(const CallerOp& op, DeviceStream stream) {

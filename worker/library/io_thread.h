@@ -66,7 +66,8 @@ class IoThread {
   absl::Status OpenDevice(uint32_t ordinal);
   // Of a tensor on a device. The host waits for nothing that is on a device that was opened. FailedPrecondition: this
   // worker was connected without devices, or the stream is being captured. Other errors: those of SubmitQueue::Submit
-  // and CudaStager::Prepare. What goes wrong later ends the op.
+  // and CudaStager::Prepare; where the device or the host's memory is to blame the group has failed as well, because
+  // the other ranks have begun the op. What goes wrong later ends the op.
   absl::Status SubmitOnDevice(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op,
                               const DeviceOpCall& call);
   // What comes in the stream after this call sees the result of an op that was submitted on a device. Errors: those of
@@ -109,6 +110,8 @@ class IoThread {
   // Runs a round if the turn is free and the I/O thread does not sleep, which is then to be woken first.
   Round TryRound();
   void RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns);
+  // For all ranks, because of what concerns this one alone.
+  void FailGroup(CallerGroup* group, const absl::Status& why);
   // What the machine must be told, what callers wait for: takes a round's batch. Callers' records go to the tables.
   void Register(SubmittedBatch* batch);
   void Deliver(const WorkerOutcomes& outcomes);

@@ -315,11 +315,16 @@ typedef struct shoal_all_reduce_options {
  *
  * On a device the call has these errors as well. UNIMPLEMENTED: the group is reduced within nodes, and its ranks on
  * this node can't reduce among their devices, or NCCL can't reduce the type (int16). FAILED_PRECONDITION: the worker
- * was connected without devices, or the stream is being captured into a graph. RESOURCE_EXHAUSTED: device_memory_bytes
- * are used up, or too many ops on devices are in flight. INTERNAL: the device has failed, and with it the group on all
- * ranks. In a group that is reduced within nodes a rank has one device, and its first call waits for the first calls of
- * the node's other ranks. The op ends with INTERNAL if the device fails before the contribution is ready. If it fails
- * later, it reports nothing more, and the op ends with DEADLINE_EXCEEDED; the message says that it is the device.
+ * was connected without devices, the stream is being captured into a graph, or the group's tensors were on another
+ * device. RESOURCE_EXHAUSTED: too many ops on devices are in flight; or the host memory that they go through can't be
+ * locked, and with that the group has failed on all ranks. INTERNAL: the device has failed, and with it the group on
+ * all ranks. In a group that is reduced within nodes a rank has one device, and its first call waits for the first
+ * calls of the node's other ranks. The op ends with INTERNAL if the device fails before the contribution is ready. If
+ * it fails later, it reports nothing more, and the op ends with DEADLINE_EXCEEDED; the message says that it is the
+ * device.
+ *
+ * A call that is refused on one rank alone, and is not made again, leaves that rank one op behind the others: abort the
+ * group.
  */
 SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count,
                                       const shoal_all_reduce_options* options, shoal_op** op, shoal_error* error);

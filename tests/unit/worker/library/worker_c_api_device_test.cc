@@ -302,6 +302,44 @@ TEST_F(DeviceTest, WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent) {
   });
 }
 
+TEST_F(DeviceTest, ARankWhoseHostMemoryCanNotBeLockedFailsTheGroupOnAllRanks) {
+  if (std::getenv("SHOAL_TEST_CUDA_LIBRARY") != nullptr) GTEST_SKIP() << "a real driver is not told to refuse";
+  cluster_.SetDeviceMemory(33 << 20);
+  RunRanks(cluster_, "not-locked", kRanks, [](TestRank& rank) {
+    if (rank.rank() == 1) {
+      Device device(&rank);  // locks its own memory, and waits for the other rank
+      std::byte* const tensor = device.program().Allocate(4000);
+      shoal_op* op = nullptr;
+      shoal_error error = {};
+      const shoal_code started = device.Start(tensor, 1000, &op, &error, device.stream());
+      Outcome outcome = {.code = started, .message = error.message};
+      if (started == SHOAL_OK) outcome = TestRank::Finish(op);
+      EXPECT_EQ(outcome.code, SHOAL_ABORTED) << outcome.message;
+      EXPECT_THAT(outcome.message, AllOf(HasSubstr("rank 0"), HasSubstr("cuMemHostRegister")));
+      return;
+    }
+    std::vector<float> other_has_locked(1);
+    EXPECT_EQ(rank.AllReduce(&other_has_locked, kDeviceTimeoutMs).code, SHOAL_OK);
+    ProgramOnDevice program(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank.rank());
+    std::byte* const tensor = program.Allocate(4000);
+    shoal_all_reduce_options options = {};
+    options.struct_size = sizeof(options);
+    options.dtype = SHOAL_FLOAT32;
+    options.op = SHOAL_SUM;
+    options.on_device = 1;
+    options.device = program.device();
+    options.stream = program.MakeStream();
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    program.RefuseNext("cuMemHostRegister");
+    EXPECT_EQ(shoal_all_reduce(rank.group(), tensor, 1000, &options, &op, &error), SHOAL_RESOURCE_EXHAUSTED);
+    EXPECT_THAT(error.message, AllOf(HasSubstr("cuMemHostRegister"), HasSubstr("set device_memory_bytes to less")));
+    // Not the other rank's first, now that it could begin.
+    EXPECT_EQ(shoal_all_reduce(rank.group(), tensor, 1000, &options, &op, &error), SHOAL_CANCELLED);
+    EXPECT_THAT(error.message, HasSubstr("cuMemHostRegister"));
+  });
+}
+
 TEST(DeviceWithoutServersTest, AGroupWithinANodeSaysThatItTakesHostMemoryOnly) {
   setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1);
   const Cluster cluster(0, SHOAL_NODE_REDUCE_HOST, SHOAL_DEVICES_CUDA);

@@ -42,7 +42,7 @@ shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint
   options.world_size = world_size;
   options.node_reduce = cluster.node_reduce();
   options.devices = cluster.devices();
-  options.device_memory_bytes = 32 << 20;
+  options.device_memory_bytes = cluster.device_memory_bytes();
   options.check_finite = cluster.checks_finite() ? 1 : 0;
   return options;
 }

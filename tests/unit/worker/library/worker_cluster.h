@@ -2,6 +2,7 @@
 #ifndef SHOAL_TESTS_UNIT_WORKER_LIBRARY_WORKER_CLUSTER_H_
 #define SHOAL_TESTS_UNIT_WORKER_LIBRARY_WORKER_CLUSTER_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,9 @@ class Cluster {
   // Of ranks that connect from now on.
   void CheckFinite() { check_finite_ = true; }
   bool checks_finite() const { return check_finite_; }
+  // Likewise. A region of a size that no earlier worker of the process had is locked anew.
+  void SetDeviceMemory(uint64_t bytes) { device_memory_bytes_ = bytes; }
+  uint64_t device_memory_bytes() const { return device_memory_bytes_; }
   // "ip:port" of the server's only I/O thread.
   std::string server_address(size_t server) const { return shoal_service_address(servers_[server]); }
   void StopServer(size_t server);
@@ -32,6 +36,7 @@ class Cluster {
   const shoal_node_reduce node_reduce_;
   const shoal_devices devices_;
   bool check_finite_ = false;
+  uint64_t device_memory_bytes_ = 32 << 20;
   shoal_service* scheduler_ = nullptr;
   std::string scheduler_address_;
   std::vector<shoal_service*> servers_;

@@ -1,0 +1,181 @@
+// What becomes of a group when one of its operations can't begin on this rank, with a library that the test stands for.
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "pytorch/src/session.h"
+
+struct shoal_worker {};
+struct shoal_group {};
+
+namespace shoal::pytorch {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr auto kPatience = std::chrono::seconds(30);
+
+// What the library says of each all-reduce, and what it was called for. Of the test that runs.
+struct Library {
+  std::mutex mutex;
+  shoal_code code = SHOAL_OK;      // under mutex, as all here
+  std::vector<std::string> calls;  // the operation's count, or why the group is aborted
+};
+
+Library library;
+shoal_worker worker_handle;
+shoal_group group_handle;
+
+shoal_code Connect(const shoal_worker_options* /*options*/, shoal_worker** worker, shoal_error* /*error*/) {
+  *worker = &worker_handle;
+  return SHOAL_OK;
+}
+
+void CloseWorker(shoal_worker* /*worker*/) {}
+
+shoal_code CreateGroup(shoal_worker* /*worker*/, const shoal_group_options* /*options*/, shoal_group** group,
+                       shoal_error* /*error*/) {
+  *group = &group_handle;
+  return SHOAL_OK;
+}
+
+void AbortGroup(shoal_group* /*group*/, const char* reason) {
+  const std::lock_guard lock(library.mutex);
+  library.calls.emplace_back(reason);
+  library.code = SHOAL_CANCELLED;
+}
+
+void CloseGroup(shoal_group* /*group*/) {}
+
+int TakesDevices(const shoal_group* /*group*/) { return 1; }
+
+shoal_code AllReduce(shoal_group* /*group*/, void* /*data*/, uint64_t count,
+                     const shoal_all_reduce_options* /*options*/, shoal_op** /*op*/, shoal_error* error) {
+  const std::lock_guard lock(library.mutex);
+  library.calls.push_back(std::to_string(count));
+  *error = MakeError(library.code, "no " + std::to_string(count));
+  return library.code;
+}
+
+class GroupTest : public testing::Test {
+ protected:
+  GroupTest() {
+    table_.shoal_worker_connect = &Connect;
+    table_.shoal_worker_close = &CloseWorker;
+    table_.shoal_group_create = &CreateGroup;
+    table_.shoal_group_abort = &AbortGroup;
+    table_.shoal_group_close = &CloseGroup;
+    table_.shoal_group_takes_devices = &TakesDevices;
+    table_.shoal_all_reduce = &AllReduce;
+    session_ = Session::Connect(table_, {}, nullptr);
+    group_ = session_->CreateGroup("all", {}, 0, 0, "none", 0);
+  }
+  ~GroupTest() override { session_->Close(); }
+
+  static void Refuse(shoal_code code) {
+    const std::lock_guard lock(library.mutex);
+    library.code = code;
+    library.calls.clear();
+  }
+  static std::vector<std::string> Calls() {
+    const std::lock_guard lock(library.mutex);
+    return library.calls;
+  }
+  // The future has how it ended.
+  std::future<shoal_code> Submit(uint64_t count, std::function<void()> wait_until_ready) {
+    auto ended = std::make_shared<std::promise<shoal_code>>();
+    Operation operation;
+    operation.count = count;
+    operation.wait_until_ready = std::move(wait_until_ready);
+    operation.done = [ended](const shoal_error& result, uint64_t /*duration_ns*/) { ended->set_value(result.code); };
+    group_->Submit(std::move(operation));
+    return ended->get_future();
+  }
+  static shoal_code EndOf(std::future<shoal_code>* ended) {
+    return ended->wait_for(kPatience) == std::future_status::ready ? ended->get() : SHOAL_UNKNOWN;
+  }
+  shoal_error StartOnDevice(uint64_t count) {
+    Operation operation;
+    operation.count = count;
+    operation.device = 0;
+    operation.timeout_ms = 20;
+    std::shared_ptr<StartedOperation> started;
+    shoal_error error = {};
+    EXPECT_FALSE(group_->StartOnDevice(operation, &started, &error));
+    EXPECT_EQ(started, nullptr);
+    return error;
+  }
+
+  ShoalLibrary table_;
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<Group> group_;
+};
+
+TEST_F(GroupTest, WhatFailsOnThisRankAloneAbortsTheGroup) {
+  for (const shoal_code code : {SHOAL_INTERNAL, SHOAL_FAILED_PRECONDITION}) {
+    Refuse(code);
+    EXPECT_EQ(StartOnDevice(3).code, code);
+    EXPECT_THAT(Calls(), ElementsAre("3", "no 3")) << code;
+    Refuse(code);
+    std::future<shoal_code> ended = Submit(4, nullptr);
+    EXPECT_EQ(EndOf(&ended), code);
+    EXPECT_THAT(Calls(), ElementsAre("4", "no 4")) << code;
+  }
+}
+
+TEST_F(GroupTest, WhatEveryRankIsRefusedLeavesTheGroupAsItIs) {
+  for (const shoal_code code : {SHOAL_INVALID_ARGUMENT, SHOAL_UNIMPLEMENTED, SHOAL_CANCELLED, SHOAL_ABORTED}) {
+    Refuse(code);
+    EXPECT_EQ(StartOnDevice(3).code, code);
+    std::future<shoal_code> ended = Submit(4, nullptr);
+    EXPECT_EQ(EndOf(&ended), code);
+    EXPECT_THAT(Calls(), ElementsAre("3", "4")) << code;
+  }
+}
+
+TEST_F(GroupTest, ADeviceWithoutRoomUntilTheDeadlineAbortsTheGroup) {
+  Refuse(SHOAL_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(StartOnDevice(3).code, SHOAL_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Calls().front(), "3");
+  EXPECT_EQ(Calls().back(), "no 3");
+  EXPECT_EQ(std::ranges::count(Calls(), "no 3"), 1);
+}
+
+TEST_F(GroupTest, AnOperationThatCanNotFollowTheEarlierOnesInTimeAbortsTheGroup) {
+  Refuse(SHOAL_OK);
+  std::promise<void> is_ready;
+  std::future<shoal_code> earlier = Submit(3, [&is_ready] { is_ready.get_future().wait(); });
+  const shoal_error error = StartOnDevice(4);
+  EXPECT_EQ(error.code, SHOAL_DEADLINE_EXCEEDED);
+  EXPECT_THAT(error.message, HasSubstr("have not left this rank's device"));
+  EXPECT_THAT(Calls(), ElementsAre(HasSubstr("have not left this rank's device")));
+  is_ready.set_value();
+  EXPECT_EQ(EndOf(&earlier), SHOAL_CANCELLED);
+}
+
+TEST_F(GroupTest, ACopyThatFailsAbortsTheGroupBeforeTheNextOperationBegins) {
+  Refuse(SHOAL_OK);
+  std::promise<void> both_are_called;
+  std::future<shoal_code> failed = Submit(3, [&both_are_called] {
+    both_are_called.get_future().wait();
+    throw std::runtime_error("the device is gone");
+  });
+  std::future<shoal_code> next = Submit(4, nullptr);
+  EXPECT_THAT(Calls(), IsEmpty());
+  both_are_called.set_value();
+  EXPECT_EQ(EndOf(&failed), SHOAL_INTERNAL);
+  EXPECT_EQ(EndOf(&next), SHOAL_CANCELLED);
+  EXPECT_THAT(Calls(), ElementsAre(HasSubstr("the device is gone"), "4"));
+}
+
+}  // namespace
+}  // namespace shoal::pytorch
