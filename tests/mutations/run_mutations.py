@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Builds the simulator with one deliberate bug at a time (mutations.py) and says which seeds of `make test` find it.
+"""Builds the product with one deliberate bug at a time (mutations.py) and says what finds it: a seed of `make test` in
+the simulator, or the test that the bug names.
 
-Fails if a bug is not found, and says which. Writes sim/results/mutations_DATE.json and .md. Works on a copy of the
-sources in build/mutants, so nothing of the checkout is touched. `make mutants`; half an hour on two cores. What was
-tried on the same sources is not tried again, so an interrupted run goes on where it was.
+Fails if a bug is not found, and says which. Writes sim/results/mutations_DATE.json and .md; of a part of the bugs
+mutations_PART_DATE. Works on a copy of the sources in build/mutants, so nothing of the checkout is touched. `make
+mutants`; half an hour on two cores for the simulator's part, and nearly as long for `PART=device`. What was tried on
+the same sources is not tried again, so an interrupted run goes on where it was.
 """
 
 import argparse
 import concurrent.futures
 import datetime
-import hashlib
 import json
 import os
 import pathlib
@@ -19,50 +20,22 @@ import sys
 import time
 
 from mutation import ROOT, Mutation
-from mutations import MUTATIONS
+from mutations import MUTATIONS, PARTS
+from one_test import run_test, targets_of
+from tree import TREE, build, copy_sources, with_bug
 
-TREE = ROOT / "build" / "mutants"
-TRIED = TREE / "tried.json"
-COMPILED = (".cc", ".h", ".proto", ".txt", ".cmake")
 PROGRAM = TREE / "build" / "bin" / "shoal-sim"
 SECONDS_PER_BATCH = 600
 SEEDS_PER_BATCH = 25
 ENOUGH_SEEDS = 10  # that find a bug: no more are looked for
 
 
+# ---- the simulator ----
+
+
 def fixed_seeds() -> int:
     text = (ROOT / "sim" / "profile.h").read_text(encoding="utf-8")
     return int(re.search(r"kFixedSeeds = (\d+);", text).group(1))
-
-
-def copy_sources() -> str:
-    """Brings the copy up to date; what did not change keeps its time, so that little is compiled. A digest of what is
-    compiled."""
-    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
-    digest = hashlib.sha256()
-    for name in sorted(filter(None, names)):
-        source, target = ROOT / name, TREE / name
-        if not source.is_file():
-            continue
-        content = source.read_bytes()
-        if source.suffix in COMPILED and not name.startswith("tests/"):
-            digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
-        if not target.is_file() or target.read_bytes() != content:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-            target.chmod(source.stat().st_mode)
-    return digest.hexdigest()
-
-
-def build(jobs: int) -> None:
-    environment = {**os.environ, "CCACHE_BASEDIR": str(TREE), "CCACHE_NOHASHDIR": "1"}
-    if not (TREE / "build" / "build.ninja").is_file():
-        subprocess.run(["cmake", "--preset", "release"], cwd=TREE, env=environment, check=True, capture_output=True)
-    command = ["ninja", "-j", str(jobs), "-C", "build", "shoal-sim"]
-    done = subprocess.run(command, cwd=TREE, env=environment, check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"the simulator does not compile:\n{done.stdout[-4000:]}")
 
 
 def failures(first: int, count: int) -> list[tuple[int, str]]:
@@ -86,6 +59,7 @@ def failures(first: int, count: int) -> list[tuple[int, str]]:
 
 def try_seeds(jobs: int) -> dict:
     """Runs the fixed seeds, or the first of them if those are enough."""
+    build(["shoal-sim"], jobs)
     found: list[tuple[int, str]] = []
     seeds = fixed_seeds()
     run = 0
@@ -96,32 +70,38 @@ def try_seeds(jobs: int) -> dict:
             for batch in threads.map(failures, firsts, counts):
                 found += batch
             run += sum(counts)
-    first, what = found[0] if found else (None, "")
-    return {"seed": first, "found_by": what, "seeds_run": run, "seeds_that_find_it": len(found)}
+    if not found:
+        return {"found_by": None, "found_as": ""}
+    first, what = found[0]
+    return {"found_by": f"seed {first}; {len(found)} of {run} seeds find it", "found_as": what}
+
+
+# ---- all bugs ----
+
+
+def try_test(mutation: Mutation, jobs: int) -> dict:
+    said = run_test(mutation.test, jobs)
+    return {"found_by": f"`{mutation.test}`" if said else None, "found_as": said}
 
 
 def try_mutation(mutation: Mutation, jobs: int) -> dict:
-    originals = {edit.file: (TREE / edit.file).read_text(encoding="utf-8") for edit in mutation.edits}
-    try:
-        for edit in mutation.edits:
-            file = TREE / edit.file
-            file.write_text(edit.apply(file.read_text(encoding="utf-8")), encoding="utf-8")
-        build(jobs)
-        outcome = try_seeds(jobs)
-    finally:
-        for name, text in originals.items():
-            (TREE / name).write_text(text, encoding="utf-8")
+    with with_bug(mutation):
+        try:
+            outcome = try_seeds(jobs) if mutation.test is None else try_test(mutation, jobs)
+        except SystemExit as stopped:
+            sys.exit(f"{mutation.name}: {stopped}")
     return {"name": mutation.name, "breaks": mutation.breaks, **outcome}
 
 
 class Tried:
     """What was tried already on the sources of a digest."""
 
-    def __init__(self, digest: str):
+    def __init__(self, kept_in: pathlib.Path, digest: str):
+        self._kept_in = kept_in
         self._digest = digest
         self._outcomes: dict[str, dict] = {}
-        if TRIED.is_file():
-            kept = json.loads(TRIED.read_text(encoding="utf-8"))
+        if kept_in.is_file():
+            kept = json.loads(kept_in.read_text(encoding="utf-8"))
             self._outcomes = kept["outcomes"] if kept["sources"] == digest else {}
 
     def get(self, name: str) -> dict | None:
@@ -129,7 +109,30 @@ class Tried:
 
     def keep(self, name: str, outcome: dict) -> None:
         self._outcomes[name] = outcome
-        TRIED.write_text(json.dumps({"sources": self._digest, "outcomes": self._outcomes}), encoding="utf-8")
+        text = json.dumps({"sources": self._digest, "outcomes": self._outcomes})
+        self._kept_in.write_text(text, encoding="utf-8")
+
+
+def check_seeds_without_bugs(tried: Tried, jobs: int) -> None:
+    outcome = tried.get("")
+    if outcome is None:
+        outcome = try_seeds(jobs)
+        tried.keep("", outcome)
+    if outcome["found_by"] is not None:
+        sys.exit(f"{outcome['found_by']} without any bug put in: {outcome['found_as']}")
+
+
+def check_tests_without_bugs(chosen: list[Mutation], tried: Tried, jobs: int) -> None:
+    tests = {str(mutation.test): mutation.test for mutation in chosen if mutation.test is not None}
+    if not tests:
+        return
+    build(sorted(set().union(*(targets_of(test) for test in tests.values()))), jobs)
+    for name, test in tests.items():
+        if tried.get(name) is not None:
+            continue
+        if said := run_test(test, jobs):
+            sys.exit(f"{name} fails without any bug put in: {said}")
+        tried.keep(name, {})
 
 
 def describe_tree() -> str:
@@ -143,27 +146,30 @@ def describe_tree() -> str:
     return commit.stdout.strip() + (" with uncommitted changes" if state.stdout.strip() else "")
 
 
-def write_results(results: list[dict], tree: str) -> pathlib.Path:
+def write_results(results: list[dict], tree: str, part: str | None) -> pathlib.Path:
     today = datetime.date.today().isoformat()
     folder = ROOT / "sim" / "results"
     folder.mkdir(parents=True, exist_ok=True)
-    report = folder / f"mutations_{today}.md"
-    found = sum(result["seed"] is not None for result in results)
+    report = folder / f"mutations_{part + '_' if part else ''}{today}.md"
+    found = sum(result["found_by"] is not None for result in results)
+    command = f"make mutants PART={part}" if part else "make mutants"
     lines = [
-        f"# Deliberate bugs and the seeds that find them, {today}",
+        f"# Deliberate bugs and what finds them, {today}",
         "",
-        f"`make mutants` on {tree}: {found} of {len(results)} found by the {fixed_seeds()} seeds of `make test`. Seeds"
-        " are run in",
-        f"order until {ENOUGH_SEEDS} have found a bug; what the first of them said is shown.",
+        f"`{command}` on {tree}: {found} of {len(results)} found.",
         "",
-        "| bug | breaks | first seed | seeds that find it | found as |",
-        "|---|---|---:|---:|---|",
+        f"Bugs that the simulator has to find are tried with the {fixed_seeds()} seeds of `make test`, in order, until"
+        f" {ENOUGH_SEEDS} have found",
+        "one; bugs of the path of CUDA tensors with one test of `make test`, on the simulated driver and the simulated",
+        "NCCL. What the first seed, or the test, said is shown.",
+        "",
+        "| bug | breaks | found by | found as |",
+        "|---|---|---|---|",
     ]
     for result in results:
-        what = result["found_by"].replace("|", "/")
-        seed = "**none**" if result["seed"] is None else result["seed"]
-        share = f"{result['seeds_that_find_it']} of {result['seeds_run']}"
-        lines.append(f"| {result['name']} | {result['breaks']} | {seed} | {share} | {what[:160]} |")
+        found_by = result["found_by"] or "**nothing**"
+        what = result["found_as"].replace("|", "/")[:160]
+        lines.append(f"| {result['name']} | {result['breaks']} | {found_by} | {what} |")
     report.write_text("\n".join(lines) + "\n", encoding="utf-8")
     data = {"date": today, "tree": tree, "mutations": results}
     report.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
@@ -173,32 +179,34 @@ def write_results(results: list[dict], tree: str) -> pathlib.Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="mutations to try (all, and only then results are written)")
+    parser.add_argument("--only", choices=PARTS, help="the part whose mutations are tried")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compile jobs (one a core)")
     options = parser.parse_args()
-    chosen = [mutation for mutation in MUTATIONS if not options.names or mutation.name in options.names]
+    part = PARTS[options.only] if options.only else MUTATIONS
+    if unknown := set(options.names) - {mutation.name for mutation in part}:
+        parser.error(f"there is no mutation {', '.join(sorted(unknown))}")
+    chosen = [mutation for mutation in part if not options.names or mutation.name in options.names]
     tree = describe_tree()
-    tried = Tried(copy_sources())
-    unchanged = tried.get("")
-    if unchanged is None:
-        build(options.jobs)
-        unchanged = try_seeds(options.jobs)
-        tried.keep("", unchanged)
-    if unchanged["seed"] is not None:
-        sys.exit(f"seed {unchanged['seed']} fails without any bug put in: {unchanged['found_by']}")
+    product, everything = copy_sources()
+    tried_with_seeds = Tried(TREE / "tried_with_seeds.json", product)
+    tried_with_tests = Tried(TREE / "tried_with_tests.json", everything)
+    if any(mutation.test is None for mutation in chosen):
+        check_seeds_without_bugs(tried_with_seeds, options.jobs)
+    check_tests_without_bugs(chosen, tried_with_tests, options.jobs)
     results = []
     for mutation in chosen:
         started = time.monotonic()
-        result = tried.get(mutation.name)
+        tried = tried_with_seeds if mutation.test is None else tried_with_tests
+        result = tried.get(mutation.key())
         if result is None:
             result = try_mutation(mutation, options.jobs)
-            tried.keep(mutation.name, result)
+            tried.keep(mutation.key(), result)
         results.append(result)
-        verdict = "NOT FOUND" if result["seed"] is None else f"seed {result['seed']}: {result['found_by']}"
-        share = f"{result['seeds_that_find_it']} of {result['seeds_run']} seeds"
-        print(f"{mutation.name} ({time.monotonic() - started:.0f} s, {share}): {verdict}", flush=True)
+        verdict = "NOT FOUND" if result["found_by"] is None else f"{result['found_by']}: {result['found_as']}"
+        print(f"{mutation.name} ({time.monotonic() - started:.0f} s): {verdict}", flush=True)
     if not options.names:
-        print(f"written: {write_results(results, tree).relative_to(ROOT)}")
-    survivors = [result["name"] for result in results if result["seed"] is None]
+        print(f"written: {write_results(results, tree, options.only).relative_to(ROOT)}")
+    survivors = [result["name"] for result in results if result["found_by"] is None]
     if survivors:
         sys.exit(f"not found: {', '.join(survivors)}")
 
