@@ -37,8 +37,8 @@ bench-kernels: build  ## build, then measure the reduction kernels beside this c
 soak: build  ## build, then run SCHEDULES=10000 seeds of the simulator on all cores: sim/results/
 	@build/venv/bin/python scripts/soak.py $(SCHEDULES)
 
-mutants: build  ## build, then try whether the simulator finds deliberate bugs (half an hour): sim/results/
-	@build/venv/bin/python tests/sim/run_mutations.py
+mutants: build  ## build, then try whether the simulator and tests find deliberate bugs (an hour): sim/results/; PART=device for a part
+	@build/venv/bin/python tests/mutations/run_mutations.py $(if $(PART),--only $(PART))
 
 chaos: build  ## build, then break the real programs' network and processes (as root): MINUTES=30 SEED=7; tests/chaos/results/
 	@build/venv/bin/python tests/chaos/run.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --results --shrink $(CHAOS)

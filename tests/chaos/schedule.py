@@ -31,8 +31,8 @@ class Schedule:
     happens: str = ""  # of a written one: what the tree did on which it was found
     should_happen: str = ""
     clause: str = ""
-    # Of a written one: the deliberate bug by which the simulator's seeds find the same (tests/sim), or "none: " and why
-    # they can't.
+    # Of a written one: the deliberate bug by which the simulator's seeds find the same (tests/mutations), or "none: "
+    # and why they can't.
     simulator: str = ""
 
     @property

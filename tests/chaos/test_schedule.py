@@ -122,7 +122,7 @@ def test_every_written_schedule_says_what_happens_what_should_and_by_which_claus
     written = schedule.load(path)
     assert written.name == path.stem
     assert written.happens and written.should_happen and written.clause
-    bugs = "".join(each.read_text(encoding="utf-8") for each in (ROOT / "tests" / "sim").glob("*mutations*.py"))
+    bugs = "".join(each.read_text(encoding="utf-8") for each in (ROOT / "tests" / "mutations").glob("*mutations*.py"))
     assert written.simulator.startswith("none: ") or f'"{written.simulator}"' in bugs
     assert all(fault.kind in KINDS for fault in written.faults)
 

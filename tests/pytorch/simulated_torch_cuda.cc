@@ -108,9 +108,10 @@ c10::Stream CurrentStream(int device) {
 
 // nullptr: the device has failed.
 void* RecordedEvent(const c10::Stream& stream) {
+  void* const handle = HandleOf(stream);  // first: an event is of the current context's device
   void* event = nullptr;
   Call<void**, unsigned int>("cuEventCreate", &event, 2u);
-  return Try<void*, void*>("cuEventRecord", event, HandleOf(stream)) == 0 ? event : nullptr;
+  return Try<void*, void*>("cuEventRecord", event, handle) == 0 ? event : nullptr;
 }
 
 // ---- memory ----
@@ -247,8 +248,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex /*device*/,
               const c10::EventFlag /*flag*/) const override {
+    void* const handle = HandleOf(stream);
     if (*event == nullptr) Call<void**, unsigned int>("cuEventCreate", event, 2u);
-    Call<void*, void*>("cuEventRecord", *event, HandleOf(stream));
+    Call<void*, void*>("cuEventRecord", *event, handle);
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) Call<void*, void*, unsigned int>("cuStreamWaitEvent", HandleOf(stream), event, 0u);

@@ -257,21 +257,25 @@ def test_tensors_on_host_and_device_strided_and_empty_ones_and_several_at_once(s
 
 
 def use_streams_and_devices() -> None:
-    cuda, ranks = device_under_test.load(), dist.get_world_size()
+    cuda, rank, ranks = device_under_test.load(), dist.get_rank(), dist.get_world_size()
     reduce_first(cuda)
     busy = cuda.hold_stream()  # the default stream does not matter to a side stream
+    factor = 2 + rank  # a common one gave the same on all ranks if it came before the sum
     with device_under_test.stream(cuda.make_stream()):
         tensor = cuda.on_device(torch.ones(ELEMENTS))
         dist.all_reduce(tensor)
-        cuda.scale(tensor, 2)
-        assert (cuda.on_host(tensor) == 2 * ranks).all()
+        cuda.scale(tensor, factor)
+        assert (cuda.on_host(tensor) == factor * ranks).all()
         if os.environ["SHOAL_NODE_REDUCE"] == "off" and cuda.devices > 1:  # by NCCL a group has one device of each rank
             tensor = cuda.on_device(torch.ones(ELEMENTS), device=1)
             dist.all_reduce(tensor)
-            cuda.scale(tensor, 3)
-            assert (cuda.on_host(tensor) == 3 * ranks).all()
+            cuda.scale(tensor, factor)
+            assert (cuda.on_host(tensor) == factor * ranks).all()
+        tensor = cuda.on_device(torch.ones(ELEMENTS))
         work = dist.all_reduce(tensor, async_op=True)
         work.block_current_stream()
+        cuda.scale(tensor, factor)
+        assert (cuda.on_host(tensor) == factor * ranks).all()
     busy.open()
 
 

@@ -34,6 +34,7 @@ constexpr Result kInvalidValue = 1;
 constexpr Result kOutOfMemory = 2;
 constexpr Result kInvalidDevice = 101;
 constexpr Result kInvalidContext = 201;
+constexpr Result kInvalidHandle = 400;
 constexpr Result kAlreadyRegistered = 712;
 constexpr Result kNotRegistered = 713;
 constexpr Result kNotReady = 600;
@@ -198,6 +199,7 @@ Result cuGetErrorString(Result error, const char** text) {
                                                        {kOutOfMemory, "out of memory"},
                                                        {kInvalidDevice, "invalid device ordinal"},
                                                        {kInvalidContext, "invalid device context"},
+                                                       {kInvalidHandle, "invalid resource handle"},
                                                        {kDeviceFailed, "unspecified launch failure"}};
   const auto found = kTexts.find(error);
   if (found == kTexts.end()) return kInvalidValue;
@@ -274,7 +276,8 @@ Result cuStreamEndCapture(void* stream, void** graph) {
 }
 
 Result cuEventCreate(void** event, unsigned int /*flags*/) {
-  *event = new Event;
+  if (Current() == nullptr) return kInvalidContext;
+  *event = new Event(Current()->device);
   ++objects_made;
   return kSuccess;
 }
@@ -282,6 +285,7 @@ Result cuEventCreate(void** event, unsigned int /*flags*/) {
 Result cuEventRecord(void* event, void* stream) {
   Stream* const found = Find(stream);
   if (const Result state = StateOf(found, "cuEventRecord"); state != kSuccess) return state;
+  if (static_cast<Event*>(event)->device() != found->device()) return kInvalidHandle;
   found->Put([record = static_cast<Event*>(event)->Record()] { record->Reach(); });
   return kSuccess;
 }

@@ -29,11 +29,15 @@ class EventRecord {
 
 class Event {
  public:
+  explicit Event(uint32_t device) : device_(device) {}
+
+  uint32_t device() const { return device_; }
   std::shared_ptr<EventRecord> Record();
   // What waiting for it means now; nullptr: it was never recorded.
   std::shared_ptr<EventRecord> newest_record();
 
  private:
+  const uint32_t device_;
   std::mutex mutex_;
   std::shared_ptr<EventRecord> newest_;  // under mutex_
 };

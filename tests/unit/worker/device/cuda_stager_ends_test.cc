@@ -1,6 +1,9 @@
 // How ops on devices end, and what is kept until then.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -15,10 +18,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr auto kAWhile = std::chrono::milliseconds(20);  // longer than streams are late
 constexpr uint32_t kPlaceBytes = 4096;
 
 class CudaStagerTest : public testing::Test {
  protected:
+  // Before a test holds a stream: the driver lets the loading of the kernel wait for all that runs on the device.
+  void SetUp() override { ASSERT_TRUE(stager_->Open(program_.device()).ok()); }
+
   static std::unique_ptr<CudaStager> Make() {
     return CudaStager::Make({.library = CudaLibraryForTests(SHOAL_SIMULATED_CUDA), .arena_bytes = 1 << 20}).value();
   }
@@ -95,6 +102,56 @@ TEST_F(CudaStagerTest, TouchesNoDeviceBeforeTheFirstTensorAndLocksItsMemoryOnce)
   stager_ = CudaStager::Make({.library = SHOAL_SIMULATED_CUDA, .arena_bytes = 2 << 20}).value();
   stager_->Drop(Prepare(3, tensor));
   EXPECT_EQ(program_.RegisteredBytes(), locked);
+}
+
+TEST_F(CudaStagerTest, AnOpComesBehindWhatIsInItsCallersStreamAndWhatFollowsComesBehindTheOp) {
+  std::byte* const tensor = program_.Allocate(4000);
+  std::atomic<uint32_t>* const go = program_.MakeWord();
+  program_.WaitFor(stream_, go);
+  const auto op = Prepare(1, tensor);
+  ASSERT_TRUE(Launch(op).ok());
+  ASSERT_TRUE(stager_->WaitOnStream(*op, stream_).ok());
+  auto followed = std::async(std::launch::async, [this] {
+    program_.Enter();
+    program_.Synchronize(stream_);
+  });
+  EXPECT_EQ(followed.wait_for(kAWhile), std::future_status::timeout);
+  EXPECT_EQ(ready_, 0) << "what makes the tensor has not ended";
+  *go = 1;
+  EXPECT_TRUE(Await([this] { return ready_ == 1; }));
+  EXPECT_EQ(followed.wait_for(kAWhile), std::future_status::timeout) << "the op has not ended";
+  stager_->EndOp(1, /*well=*/true);
+  followed.get();
+}
+
+TEST_F(CudaStagerTest, WhatAKernelReadsIsNoOtherOpsBeforeItHasEnded) {
+  std::byte* const tensor = program_.Allocate(4000);
+  std::atomic<uint32_t>* const go = program_.MakeWord();
+  program_.WaitFor(stream_, go);
+  const auto failed = Prepare(1, tensor);
+  ASSERT_TRUE(Launch(failed).ok());
+  stager_->EndOp(1, /*well=*/false);
+  ASSERT_TRUE(Launch(Prepare(2, program_.Allocate(4000))).ok());
+  stager_->EndOp(2, /*well=*/true);
+  *go = 1;
+  ASSERT_TRUE(stager_->WaitOnStream(*failed, stream_).ok());
+  for (const float number : program_.Read(stream_, tensor, 1000)) ASSERT_TRUE(std::isnan(number));
+}
+
+TEST_F(CudaStagerTest, ItsEndDoesNotWaitLongForAKernelThatIsStuckAndLeavesItWhatItReads) {
+  std::byte* const tensor = program_.Allocate(4000);
+  std::atomic<uint32_t>* const go = program_.MakeWord();
+  program_.WaitFor(stream_, go);
+  ASSERT_TRUE(Launch(Prepare(1, tensor)).ok());
+  stager_->EndOp(1, /*well=*/false);
+  const auto end_begins = std::chrono::steady_clock::now();
+  stager_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - end_begins, std::chrono::seconds(5));
+  *go = 1;
+  EXPECT_TRUE(Await([&] {
+    const std::vector<float> numbers = program_.Read(stream_, tensor, 1000);
+    return std::ranges::all_of(numbers, [](float number) { return std::isnan(number); });
+  }));
 }
 
 // The loop may end an op before its caller has launched it.

@@ -1,4 +1,4 @@
-"""Deliberate bugs of what a worker does with tensors on devices."""
+"""Deliberate bugs of what a worker's machine decides about tensors on devices; see mutations.py."""
 
 from mutation import mutation
 

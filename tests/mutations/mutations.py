@@ -1,15 +1,19 @@
-"""Deliberate bugs of the protocol, each of which the seeds of `make test` have to find (run_mutations.py tries it).
+"""Deliberate bugs, each of which the seeds of `make test` have to find, or one test that it names (run_mutations.py
+tries it).
 
 A mutation replaces text that is in a file exactly once, so it outlives most changes around it; one that no longer fits
 fails test_mutations.py, and is to be written anew.
 """
 
+from cuda_mutations import CUDA_MUTATIONS
 from device_mutations import DEVICE_MUTATIONS
 from mutation import mutation
 from node_mutations import NODE_MUTATIONS
+from plugin_mutations import PLUGIN_MUTATIONS
 from scheduler_mutations import SCHEDULER_MUTATIONS
 
-MUTATIONS = [
+# Of the protocol, in the simulator.
+SIMULATOR_MUTATIONS = [
     # ---- core ----
     mutation(
         "one-chunk-beyond-the-credit",
@@ -470,3 +474,6 @@ MUTATIONS = [
     *SCHEDULER_MUTATIONS,
     *NODE_MUTATIONS,
 ]
+
+PARTS = {"simulator": SIMULATOR_MUTATIONS, "device": CUDA_MUTATIONS + PLUGIN_MUTATIONS}
+MUTATIONS = [mutation for part in PARTS.values() for mutation in part]

@@ -1,0 +1,70 @@
+"""Deliberate bugs of how the PyTorch plugin treats CUDA tensors, which a test on the simulated driver has to find."""
+
+from mutation import PythonTest, mutation
+
+
+def of_devices(name: str) -> PythonTest:
+    return PythonTest("tests/pytorch/test_torch_devices.py", f"{name}[through servers]")
+
+
+PLUGIN_MUTATIONS = [
+    mutation(
+        "wait-blocks-the-host",
+        "the caller's stream waits, the host does not",
+        (
+            "pytorch/src/all_reduce_work.cc",
+            "if (enqueued_ && !settled_ && !blocking_wait_ &&",
+            "if (enqueued_ && settled_ && !blocking_wait_ &&",
+        ),
+        test=of_devices("test_a_kernel_without_an_end_fails_the_reduction_at_its_deadline_and_shutdown_returns"),
+    ),
+    mutation(
+        "wait-holds-the-default-stream",
+        "the caller's current stream waits, whichever it is",
+        (
+            "pytorch/src/all_reduce_work.cc",
+            "enqueued_->block(c10::impl::VirtualGuardImpl(device.type()).getStream(device));",
+            "enqueued_->block(c10::impl::VirtualGuardImpl(device.type()).getDefaultStream(device));",
+        ),
+        test=of_devices("test_side_streams_and_several_devices_of_a_process"),
+    ),
+    mutation(
+        "block-current-stream-does-nothing",
+        "the next kernel sees the sum, also after block_current_stream",
+        ("pytorch/src/all_reduce_work.cc", "    synchronize();\n  } else {\n", "  } else {\n"),
+        test=of_devices("test_side_streams_and_several_devices_of_a_process"),
+    ),
+    mutation(
+        "future-is-ahead-of-the-sum",
+        "a callback of a future sees the sum",
+        (
+            "pytorch/src/all_reduce_work.cc",
+            "  if (!parts_.empty() && parts_.front().staged.return_stream()) {\n",
+            "  if (kind != Kind::kTensors && parts_.front().staged.return_stream()) {\n",
+        ),
+        test=of_devices("test_futures_are_complete_at_the_call_and_their_callbacks_see_the_sum"),
+    ),
+    mutation(
+        "copy-of-a-strided-tensor-is-not-recorded",
+        "torch's allocator gives nobody memory that a stream still uses",
+        (
+            "pytorch/src/staged_tensor.cc",
+            "    if (!memory_.device().is_cpu()) guard.recordDataPtrOnStream(memory_.storage().data_ptr(),"
+            " *return_stream_);\n",
+            "",
+        ),
+        test=of_devices("test_the_copy_of_a_strided_tensor_is_not_used_again_before_it_was_copied_back"),
+    ),
+    mutation(
+        "memory-on-a-failed-device-is-let-go-of",
+        "a device that fails is an error of the program's next call, and does not end its process",
+        ("pytorch/src/all_reduce_work.cc", "    guard.queryStream(guard.getStream(device));\n", ""),
+        test=of_devices("test_a_device_that_fails_is_an_error_on_all_ranks"),
+    ),
+    mutation(
+        "capture-goes-unnoticed",
+        "a reduction that is captured into a CUDA graph is the inner backend's, with one warning",
+        ("pytorch/src/shoal_backend.cc", "IsCapturing(tensors.front())", "tensors.empty()"),
+        test=of_devices("test_a_captured_reduction_is_the_inner_backends_and_says_so_once"),
+    ),
+]
