@@ -50,8 +50,8 @@ def markdown(record: dict) -> str:
     if record["load_average_before"] > 0.5:
         lines += ["**Not to be quoted as proof**, because others were busy on this machine before.", ""]
     lines += [
-        f"{record['links']} One job; contenders take turns in {len(ratios)} rounds of {STEPS_OF_A_ROUND} steps, each with"
-        f" its own copy of the model. Both are called by torch. Medians, and in brackets the least and the most.",
+        f"{record['links']} One job; contenders take turns in {len(ratios)} rounds of {STEPS_OF_A_ROUND} steps, each"
+        " with its own copy of the model. Both are called by torch. Medians, and in brackets the least and the most.",
         "",
         "| | Shoal | Gloo | Shoal / Gloo |",
         "| --- | --- | --- | --- |",

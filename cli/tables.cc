@@ -408,9 +408,6 @@ std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_m
   std::vector<TableRow> rows = {{"JOB", "SLOW", "NODE", "OTHERS WAIT", "SINCE", "CAUSE"}};
   std::string advice;
   const auto waited = [](double share) { return absl::StrCat(ShareText(share), " of the time"); };
-  const auto waited_per_op = [](uint64_t ns) {
-    return ns == 0 ? "" : absl::StrCat(", ", MillisecondsText(ns, 1), " an op");
-  };
   const auto since = [now_unix_ms](uint64_t unix_ms) {
     return absl::StrCat(AgeText(now_unix_ms > unix_ms ? now_unix_ms - unix_ms : 0), " ago");
   };
@@ -419,10 +416,13 @@ std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_m
       const auto rank = std::find_if(job.ranks().begin(), job.ranks().end(),
                                      [&](const v1::RankStatus& each) { return each.rank() == slow.rank(); });
       rows.push_back({job.name(), absl::StrCat("rank ", slow.rank()),
-                      rank == job.ranks().end() ? "-" : OrDash(rank->node()),
-                      waited(slow.waited_share()) + waited_per_op(slow.waited_ns_per_op()), since(slow.since_unix_ms()),
-                      slow.cause()});
-      advice += WrapText(absl::StrCat("rank ", slow.rank(), " of job ", job.name(), ": ", slow.advice()), 4);
+                      rank == job.ranks().end() ? "-" : OrDash(rank->node()), waited(slow.waited_share()),
+                      since(slow.since_unix_ms()), slow.cause()});
+      const std::string per_op =
+          slow.waited_ns_per_op() == 0
+              ? ""
+              : absl::StrCat("the others wait ", MillisecondsText(slow.waited_ns_per_op(), 1), " an op for it; ");
+      advice += WrapText(absl::StrCat("rank ", slow.rank(), " of job ", job.name(), ": ", per_op, slow.advice()), 4);
     }
     for (const v1::SlowServer& slow : job.slow_servers()) {
       rows.push_back({job.name(), absl::StrCat("server ", slow.name()), OrDash(slow.node()),

@@ -37,4 +37,16 @@ void CopyPayload(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);  // of no bytes there may be no address
 }
 
+void CopyPiece(std::byte* to, const std::byte* from, size_t bytes) {
+  constexpr size_t kLineBytes = 64;
+  // So far ahead does memory answer in time; the processor itself looks ahead to the end of a page alone.
+  constexpr size_t kAheadBytes = 1024;
+  size_t done = 0;
+  for (; done + kLineBytes <= bytes; done += kLineBytes) {
+    __builtin_prefetch(from + done + kAheadBytes);
+    std::memcpy(to + done, from + done, kLineBytes);
+  }
+  if (done < bytes) std::memcpy(to + done, from + done, bytes - done);
+}
+
 }  // namespace shoal

@@ -18,7 +18,8 @@ namespace {
 class DefaultFloatEnvironment {
  public:
 #ifdef __SSE2__
-  // Kernels use this register alone; the older unit's state, which fesetenv sets as well, takes longer than a small sum.
+  // Kernels use this register alone; the older unit's state, which fesetenv sets as well, takes longer than a small
+  // sum.
   DefaultFloatEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(kDefault); }
   ~DefaultFloatEnvironment() { _mm_setcsr(saved_); }
 #else

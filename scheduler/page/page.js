@@ -231,7 +231,8 @@ function showJobs(cluster, jobs, rates) {
     const said = make("span");
     const on = (node) => (node === "" ? "" : ` on ${node}`);
     const tellSlow = (what, who, slow) => {
-      const wait = `${who} wait ${Math.round(100 * slow.waited_share)} % (${slow.cause})`;
+      const perOp = count(slow.waited_ns_per_op) > 0 ? `, ${(count(slow.waited_ns_per_op) / 1e6).toFixed(1)} ms an op` : "";
+      const wait = `${who} wait ${Math.round(100 * slow.waited_share)} %${perOp} (${slow.cause})`;
       said.append(make("div", { class: "slow" }, `${what} is slow: ${wait}, since ${ago(cluster, slow.since_unix_ms)}`));
     };
     (job.slow_ranks ?? []).forEach((slow, k) => tellSlow(`rank ${slow.rank}${on(nodes[k])}`, "others", slow));

@@ -145,7 +145,7 @@ def test_a_slow_rank_is_told_in_words_and_the_plots_are_of_what_goes_on(cluster:
     ranks = start_slow_job(cluster)
     open_page(browser, page_of(scheduler))
     wait_until(lambda: f"{RANKS} of {RANKS}" in text_of(browser, "jobs"), browser, "the job's ranks are counted")
-    wait = r"others wait [1-9]\d* % \(([a-z-]+)\), since [\d.]+ (?:s|min) ago"
+    wait = r"others wait [1-9]\d* %, [1-9]\d*\.\d ms an op \(([a-z-]+)\), since [\d.]+ (?:s|min) ago"
     named = re.compile(rf"rank (\d+) on (\S+) is slow: {wait}")
     node = cluster.shoalctl("job", "perf")[0]["ranks"][SLOW]["node"]
 

@@ -168,12 +168,18 @@ bool Cluster::RunOne(size_t index) {
   return progress;
 }
 
+// A rank that moves pieces within its node tells its peers alone, one of which may have had its turn before.
+bool Cluster::AnyCanGoOn() {
+  return std::ranges::any_of(workers_, [](const Worker& worker) { return CanGoOn(worker.local_reduce.get()); });
+}
+
 bool Cluster::RunInTurnUntil(const std::function<bool()>& done) {
   const size_t loops = servers_.size() + workers_.size();
   size_t quiet_in_a_row = 0;
   for (size_t i = 0; quiet_in_a_row < loops; i = (i + 1) % loops) {
     if (done()) return true;
     quiet_in_a_row = RunOne(i) ? 0 : quiet_in_a_row + 1;
+    if (quiet_in_a_row == loops && AnyCanGoOn()) quiet_in_a_row = 0;
   }
   return done();
 }
@@ -186,7 +192,7 @@ bool Cluster::RunUntil(const std::function<bool()>& done) {
     for (size_t i = 0; i < 2 * loops; ++i) progress = RunOne(random_() % loops) || progress;
     // Quiet is only what every loop says.
     for (size_t i = 0; !progress && i < loops; ++i) progress = RunOne(i);
-    if (!progress) return done();
+    if (!progress && !AnyCanGoOn()) return done();
   }
   return true;
 }

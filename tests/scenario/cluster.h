@@ -120,6 +120,7 @@ class Cluster {
   GroupId IdOf(uint64_t group, uint32_t rail) const { return GroupId(group * rails() + rail); }
   std::shared_ptr<GroupInfo> MakeInfo(uint64_t id, const std::vector<uint32_t>& members, uint32_t rank) const;
   bool RunOne(size_t index);
+  bool AnyCanGoOn();
   bool RunInTurnUntil(const std::function<bool()>& done);
   std::shared_ptr<const ShardMap> Map(Epoch epoch) const;  // of the servers that are alive
 

@@ -1,8 +1,8 @@
 // The way from callers' threads to the loop, and what wakes the I/O thread for it.
 //
 // Thread: the functions under "callers" from any thread, those under "the loop" from whoever has its turn, those under
-// "the I/O thread" from that one. The lock is taken once per op and once per round of the loop that has something to take,
-// never per chunk; the I/O thread is woken only if it sleeps or stands back.
+// "the I/O thread" from that one. The lock is taken once per op and once per round of the loop that has something to
+// take, never per chunk; the I/O thread is woken only if it sleeps or stands back.
 #ifndef SHOAL_WORKER_LIBRARY_SUBMIT_QUEUE_H_
 #define SHOAL_WORKER_LIBRARY_SUBMIT_QUEUE_H_
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/dtype.h"
 #include "core/wire_format.h"
+#include "net/payload_copy.h"
 #include "process/clock.h"
 #include "reduce/convert.h"
 
@@ -354,7 +355,7 @@ void HostLocalGroup::ReduceElements(const Op& op, uint64_t round, ElementRange e
     }
     shoal::Reduce(op.spec, inputs_, sum, count);
     if (op.narrowed()) WidenToFloat32(op.rounds.shared_type, sum, tensor, count);
-    if (result != nullptr) std::memcpy(result + done * shared_bytes, sum, count * shared_bytes);
+    if (result != nullptr) CopyPiece(result + done * shared_bytes, sum, count * shared_bytes);
   }
 }
 
@@ -363,7 +364,7 @@ void HostLocalGroup::CopyIn(const Op& op, ElementRange elements, std::byte* plac
   if (op.narrowed()) {
     NarrowFloat32(op.rounds.shared_type, tensor, place, elements.count);
   } else {
-    std::memcpy(place, tensor, elements.count * DataTypeSize(op.op.dtype));
+    CopyPiece(place, tensor, elements.count * DataTypeSize(op.op.dtype));
   }
 }
 
@@ -372,7 +373,7 @@ void HostLocalGroup::CopyOut(const Op& op, ElementRange elements, const std::byt
   if (op.narrowed()) {
     WidenToFloat32(op.rounds.shared_type, place, tensor, elements.count);
   } else {
-    std::memcpy(tensor, place, elements.count * DataTypeSize(op.op.dtype));
+    CopyPiece(tensor, place, elements.count * DataTypeSize(op.op.dtype));
   }
 }
 

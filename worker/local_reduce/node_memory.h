@@ -15,11 +15,12 @@
 namespace shoal {
 
 // Constants of the layout: change kNodeLayoutVersion (node_peers.h) with them.
-inline constexpr uint64_t kSlots = 8;
+inline constexpr uint64_t kSlots = 4;
 // A tensor of at most so many bytes is reduced by every rank for itself.
 inline constexpr uint64_t kWholeTensorBytes = uint64_t{64} << 10;
-// What all slots of one rank may take together, so that they stay in the processor's cache.
-inline constexpr uint64_t kWindowBytes = uint64_t{2} << 20;
+// What the contributions in all slots of one rank may take together, so that they stay in the processor's cache, as
+// does what was read of the tensor until the result is written there.
+inline constexpr uint64_t kWindowBytes = uint64_t{1} << 20;
 inline constexpr uint64_t kPageBytes = 4096;
 // How many ops of a group may have begun and not ended.
 inline constexpr uint64_t kMaxOpsUnderWay = 64;

@@ -18,7 +18,7 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kNodeMagic = 0x6c61636f6c686c73;
-constexpr uint64_t kNodeLayoutVersion = 2;
+constexpr uint64_t kNodeLayoutVersion = 3;
 constexpr uint64_t kListenerNumber = 0;
 constexpr uint64_t kProcessBit = uint64_t{1} << 31;  // with a connection's number: its process, not its socket
 // A socket's name has room for 107 bytes.

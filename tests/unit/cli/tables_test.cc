@@ -80,10 +80,10 @@ TEST(TablesTest, StragglersAreRanksAndServers) {
   server->set_advice("look at its node");
   server->set_since_unix_ms(20'000);
   EXPECT_EQ(StragglersText(jobs, 30'000),
-            "JOB  SLOW          NODE    OTHERS WAIT                       SINCE       CAUSE\n"
-            "gpt  rank 2        -       25 % of the time, 12.34 ms an op  20.0 s ago  slow-link\n"
-            "gpt  server alpha  node-a  40 % of the time                  10.0 s ago  slow-server\n"
-            "rank 2 of job gpt: look at its link\n"
+            "JOB  SLOW          NODE    OTHERS WAIT       SINCE       CAUSE\n"
+            "gpt  rank 2        -       25 % of the time  20.0 s ago  slow-link\n"
+            "gpt  server alpha  node-a  40 % of the time  10.0 s ago  slow-server\n"
+            "rank 2 of job gpt: the others wait 12.34 ms an op for it; look at its link\n"
             "server alpha for job gpt: look at its node\n");
 }
 
