@@ -110,7 +110,8 @@ class EventReader {
     if (options_.json && !options_.follow) {
       shown_.push_back(ToJson(event));
     } else {
-      out_ << (options_.json ? ToJson(event) + "\n" : EventText(event)) << std::flush;
+      const std::string text = options_.json ? ToJson(event) : EventText(event);
+      out_ << (options_.to_terminal && !options_.json ? WrapText(text, 4) : text + "\n") << std::flush;
     }
   }
 

@@ -27,6 +27,7 @@ struct EventsOptions {
   std::optional<uint64_t> since_ms;  // before the scheduler's present time
   EventFilter filter;                // without since_unix_ms
   bool follow = false;
+  bool to_terminal = false;  // long lines are wrapped
   bool json = false;  // one document, as ListJobs has one; with `follow` one for each event, on a line of its own
   // A scheduler whose node has vanished does not end its streams. So none lasts longer, and the next one goes on where
   // it was.

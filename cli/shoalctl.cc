@@ -109,7 +109,10 @@ absl::Status ShowStragglers(const Command& command, ClusterClient* client, std::
 }
 
 absl::Status RunEvents(const Command& command, ClusterClient* client, std::ostream& out) {
-  EventsOptions options{.filter = {.job = command.job}, .follow = command.follow, .json = command.json};
+  EventsOptions options{.filter = {.job = command.job},
+                        .follow = command.follow,
+                        .to_terminal = command.to_terminal,
+                        .json = command.json};
   if (!command.since.empty()) options.since_ms = *ParseAge(command.since);
   options.filter.kinds = *ParseEventKinds(command.kinds);
   return ShowEvents(options, client, out, *command.err);

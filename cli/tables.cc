@@ -450,9 +450,8 @@ std::string MapText(const v1::ShardMap& map) {
 }
 
 std::string EventText(const v1::Event& event) {
-  return WrapText(absl::StrCat(TimeText(event.at_unix_ms()), "  #", event.sequence(), "  ", event.kind(), "  ",
-                               event.subject(), "  (epoch ", event.epoch(), ")  ", event.reason()),
-                  4);
+  return absl::StrCat(TimeText(event.at_unix_ms()), "  #", event.sequence(), "  ", event.kind(), "  ", event.subject(),
+                      "  (epoch ", event.epoch(), ")  ", event.reason());
 }
 
 std::string Plural(uint64_t count, const std::string& what) {

@@ -37,7 +37,7 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms);
 // A row for each rank and server for which a job waits, and below what to do; one line if there is none.
 std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms);
 std::string MapText(const v1::ShardMap& map);
-// A paragraph, as WrapText makes one.
+// One line, without its end.
 std::string EventText(const v1::Event& event);
 
 // "1 rank", "2 ranks".

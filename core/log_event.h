@@ -92,7 +92,7 @@ namespace shoal {
   X(kRankSlow, "rank-slow", kWarning, kScheduler, \
     "The other ranks of a job wait for one rank for a share of the time that matters; the text has the likely cause.") \
   X(kRankSlowNoMore, "rank-slow-no-more", kInfo, kScheduler, \
-    "A rank that was reported slow is no longer slow: the others do not wait for it any more.") \
+    "A rank that was reported slow is so no longer: nothing shows any more that the others wait for it.") \
   X(kGroupOpened, "group-opened", kInfo, kScheduler, \
     "All ranks have asked for a group, and it has its map.") \
   X(kGroupMoved, "group-moved", kInfo, kScheduler, \

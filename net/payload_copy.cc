@@ -42,7 +42,7 @@ void CopyPiece(std::byte* to, const std::byte* from, size_t bytes) {
   // So far ahead does memory answer in time; the processor itself looks ahead to the end of a page alone.
   constexpr size_t kAheadBytes = 1024;
   size_t done = 0;
-  for (; done + kLineBytes <= bytes; done += kLineBytes) {
+  for (; done + kAheadBytes + kLineBytes <= bytes; done += kLineBytes) {
     __builtin_prefetch(from + done + kAheadBytes);
     std::memcpy(to + done, from + done, kLineBytes);
   }

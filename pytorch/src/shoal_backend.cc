@@ -74,9 +74,10 @@ struct Dimension {
 };
 
 // Whether steps in these dimensions, of which the longest comes first, lead from `distance` back to 0: less than `size`
-// of them in each, and not none at all.
-bool LeadBack(std::span<const Dimension> dimensions, int64_t distance, bool has_stepped) {
+// of them in each, and not none at all. False as well after so many `tries`, which no tensor's usual layout needs.
+bool LeadBack(std::span<const Dimension> dimensions, int64_t distance, bool has_stepped, int* tries) {
   if (dimensions.empty()) return has_stepped && distance == 0;
+  if (--*tries < 0) return false;
   const auto [size, stride] = dimensions.front();
   const std::span<const Dimension> rest = dimensions.subspan(1);
   int64_t reach = 0;
@@ -88,12 +89,13 @@ bool LeadBack(std::span<const Dimension> dimensions, int64_t distance, bool has_
   const int64_t least = std::max(1 - size, -floor_of(reach + distance));
   const int64_t most = std::min(size - 1, floor_of(reach - distance));
   for (int64_t steps = least; steps <= most; ++steps) {
-    if (LeadBack(rest, distance + steps * stride, has_stepped || steps != 0)) return true;
+    if (LeadBack(rest, distance + steps * stride, has_stepped || steps != 0, tries)) return true;
   }
   return false;
 }
 
-// Whether several elements lie in the same memory. Exact, also for views whose elements lie between each other's.
+// Whether several elements lie in the same memory. Exact, also for views whose elements lie between each
+// other's, but for those that take too long to be sure of.
 bool Overlaps(const at::Tensor& tensor) {
   // Of dense tensors and of strides of 0 torch knows it.
   const at::MemOverlap known = at::has_internal_overlap(tensor);
@@ -104,7 +106,8 @@ bool Overlaps(const at::Tensor& tensor) {
     if (tensor.size(i) > 1) dimensions.push_back({.size = tensor.size(i), .stride = tensor.stride(i)});
   }
   std::ranges::sort(dimensions, std::ranges::greater(), &Dimension::stride);
-  return LeadBack(dimensions, 0, /*has_stepped=*/false);
+  int tries = 100'000;
+  return LeadBack(dimensions, 0, /*has_stepped=*/false, &tries);
 }
 
 // Refuses what no path can reduce, so that nothing is sent and the ranks stay in step.
@@ -136,6 +139,11 @@ void CheckTensors(const std::vector<at::Tensor>& tensors) {
 uint64_t NextCompletionKey() {
   static std::atomic<uint64_t> last{1};
   return last.fetch_add(2);
+}
+
+bool HasFactorOnDevice(const c10d::ReduceOp& op) {
+  const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
+  return supplement != nullptr && supplement->tensor_factor.defined() && supplement->tensor_factor.is_cuda();
 }
 
 double PremulFactor(const c10d::ReduceOp& op) {
@@ -212,7 +220,11 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   model.dtype = *DtypeOf(tensors.front().scalar_type());
   model.op = *OpOf(opts.reduceOp);
   // What can throw comes before the op has a number and a hook that is waited for.
-  if (model.op == SHOAL_PREMUL_SUM) model.premul_factor = PremulFactor(opts.reduceOp);
+  if (model.op == SHOAL_PREMUL_SUM) {
+    const auto factor = [&] { return PremulFactor(opts.reduceOp); };
+    // Reading one that is on a device may fail on this rank alone.
+    model.premul_factor = HasFactorOnDevice(opts.reduceOp) ? OrAbort(factor) : factor();
+  }
   const std::optional<c10::Stream> return_stream = OrAbort([&] { return ReturnStream(tensors.front()); });
   if (getSize() == 1) ReduceAlone(tensors, model);
   ++sequence_number_;

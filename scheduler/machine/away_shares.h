@@ -16,6 +16,7 @@
 
 #include "core/ids.h"
 #include "core/now.h"
+#include "scheduler/machine/told_windows.h"
 
 namespace shoal::scheduler {
 
@@ -39,7 +40,8 @@ class AwayShares {
         (counted_ns < counts.back().counted_ns || away_ns < counts.back().away_ns || ops < counts.back().ops)) {
       counts.clear();
     }
-    if (away_ns > counted_ns || (!counts.empty() && counted_ns == counts.back().counted_ns)) return;
+    if (away_ns > counted_ns) return;
+    if (!counts.empty() && counted_ns < counts.back().counted_ns + kLeastBetweenCountsNs) return;
     counts.push_back({away_ns, counted_ns, ops, now.monotonic_ns});
     if (counts.size() > kMostCounts) counts.pop_front();
   }
@@ -48,27 +50,37 @@ class AwayShares {
   // Over the newest counts that make up `span_ns`, or all if they are fewer. nullopt: there are no two, or the newest
   // is older than the span and kPatienceNs.
   std::optional<double> Of(JobRank rank, uint64_t span_ns, Now now) const {
-    const std::deque<Count>* const counts = FindFresh(rank, span_ns, now);
-    if (counts == nullptr) return std::nullopt;
-    const size_t newest = counts->size() - 1;
-    return Between(*counts, BeginOfSpan(*counts, newest, span_ns), newest).Share();
+    const auto found = counts_.find(rank);
+    if (found == counts_.end() || found->second.size() < 2) return std::nullopt;
+    const std::deque<Count>& counts = found->second;
+    if (now.monotonic_ns > counts.back().at_ns + span_ns + kPatienceNs) return std::nullopt;
+    const size_t newest = counts.size() - 1;
+    return Between(counts, BeginOfSpan(counts, newest, span_ns), newest).Share();
   }
 
   // The newest counts that make up `span_ns`, and those before them that do: the newest first. nullopt: there are not
-  // so many, or the newest is older than the span and kPatienceNs.
-  std::optional<std::array<AwaySpan, 2>> NewestTwo(JobRank rank, uint64_t span_ns, Now now) const {
-    const std::deque<Count>* const counts = FindFresh(rank, span_ns, now);
-    if (counts == nullptr) return std::nullopt;
-    const size_t newest = counts->size() - 1;
-    const size_t middle = BeginOfSpan(*counts, newest, span_ns);
+  // so many, or the newest has been so for longer than the longer of them (a minute at most), two heartbeats and
+  // kPatienceNs: a cycle may take that long, and its heartbeats say nothing new until it is over.
+  std::optional<std::array<AwaySpan, 2>> NewestTwo(JobRank rank, uint64_t span_ns, uint64_t heartbeat_ns,
+                                                   Now now) const {
+    const auto found = counts_.find(rank);
+    if (found == counts_.end() || found->second.size() < 3) return std::nullopt;
+    const std::deque<Count>& counts = found->second;
+    const size_t newest = counts.size() - 1;
+    const size_t middle = BeginOfSpan(counts, newest, span_ns);
     if (middle == 0) return std::nullopt;
-    const AwaySpan before = Between(*counts, BeginOfSpan(*counts, middle, span_ns), middle);
-    if (before.counted_ns < span_ns) return std::nullopt;
-    return std::array{Between(*counts, middle, newest), before};
+    const std::array spans{Between(counts, middle, newest),
+                           Between(counts, BeginOfSpan(counts, middle, span_ns), middle)};
+    if (spans[1].counted_ns < span_ns) return std::nullopt;
+    const uint64_t longer_ns = std::min(std::max(spans[0].counted_ns, spans[1].counted_ns), kLongestLengthNs);
+    const uint64_t stale_ns = counts[newest].at_ns + longer_ns + 2 * heartbeat_ns + kPatienceNs;
+    return now.monotonic_ns > stale_ns ? std::nullopt : std::optional(spans);
   }
 
  private:
   static constexpr size_t kMostCounts = 64;
+  // So the counts that are kept make up some seconds, however often heartbeats come.
+  static constexpr uint64_t kLeastBetweenCountsNs = 100 * kNsPerMs;
   static constexpr uint64_t kPatienceNs = 10 * kNsPerS;
 
   struct Count {
@@ -78,12 +90,6 @@ class AwayShares {
     uint64_t at_ns;
   };
 
-  // nullptr: there are no two counts, or the newest is too old.
-  const std::deque<Count>* FindFresh(JobRank rank, uint64_t span_ns, Now now) const {
-    const auto found = counts_.find(rank);
-    if (found == counts_.end() || found->second.size() < 2) return nullptr;
-    return now.monotonic_ns > found->second.back().at_ns + span_ns + kPatienceNs ? nullptr : &found->second;
-  }
   // Of the shortest span that ends with that count, which is not the first, and is long enough, or else begins with the
   // first one.
   static size_t BeginOfSpan(const std::deque<Count>& counts, size_t end, uint64_t span_ns) {

@@ -169,7 +169,7 @@ void SchedulerMachine::TellSlow(JobId id, Now now) {
     const std::string who = job.Describe(slow.rank);
     const std::string what =
         change.is_over
-            ? "the other ranks do not wait for it any more"
+            ? "nothing shows any more that the other ranks wait for it"
             : absl::StrFormat("the other ranks wait for it %.0f %% of the time, %.1f ms an op (%s): %s",
                               100 * slow.waited_share, static_cast<double>(slow.waited_ns_per_op) / kNsPerMs,
                               std::string(SlowCauseName(slow.cause)), std::string(SlowCauseText(slow.cause)));

@@ -118,13 +118,13 @@ std::optional<double> SlowRanks::MedianAway(const std::vector<JobRank>& ranks, u
   return MedianOf(std::move(shares));
 }
 
-void SlowRanks::AddFindingsOnNode(const std::vector<JobRank>& ranks, Now now,
+void SlowRanks::AddFindingsOnNode(const std::vector<JobRank>& ranks, uint64_t heartbeat_ns, Now now,
                                   std::map<JobRank, Finding>* findings) const {
   using Spans = std::array<AwaySpan, 2>;
   std::map<JobRank, Spans> known;
   std::array<std::vector<double>, 2> shares;
   for (const JobRank rank : ranks) {
-    const std::optional<Spans> spans = away_.NewestTwo(rank, kSpanOnNodeNs, now);
+    const std::optional<Spans> spans = away_.NewestTwo(rank, kSpanOnNodeNs, heartbeat_ns, now);
     if (!spans.has_value()) continue;
     known.emplace(rank, *spans);
     for (size_t i = 0; i < spans->size(); ++i) shares[i].push_back((*spans)[i].Share());
@@ -226,7 +226,7 @@ std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group,
     ++suspect;
   }
   gone_.clear();  // no server is believed that tells of them
-  for (const std::vector<JobRank>& ranks : on_one_node) AddFindingsOnNode(ranks, now, &findings);
+  for (const std::vector<JobRank>& ranks : on_one_node) AddFindingsOnNode(ranks, settle_ns, now, &findings);
   std::vector<Change> changes;
   for (auto verdict = verdicts_.begin(); verdict != verdicts_.end();) {
     const bool is_over = !findings.contains(verdict->first);

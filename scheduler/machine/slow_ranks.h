@@ -88,8 +88,8 @@ class SlowRanks {
   void Forget(JobRank rank);
 
   // What has changed since the last call. A cause is told when it was found for `settle_ns`: at first the heartbeats
-  // may be of the time before. `on_one_node`: the ranks of each group without servers whose times away can be compared,
-  // since they take part in the same groups.
+  // may be of the time before. It is at least the time between two heartbeats. `on_one_node`: the ranks of each group
+  // without servers whose times away can be compared, since they take part in the same groups.
   std::vector<Change> Judge(const FindGroup& find_group, const std::set<std::vector<JobRank>>& on_one_node,
                             uint64_t settle_ns, Now now);
   // In the order of ranks.
@@ -125,7 +125,8 @@ class SlowRanks {
   void AddFinding(const Suspect& suspect, const Seen& slowest, const GroupState& group, Now now,
                   std::map<JobRank, Finding>* findings) const;
   bool WasTold(JobRank rank) const;
-  void AddFindingsOnNode(const std::vector<JobRank>& ranks, Now now, std::map<JobRank, Finding>* findings) const;
+  void AddFindingsOnNode(const std::vector<JobRank>& ranks, uint64_t heartbeat_ns, Now now,
+                         std::map<JobRank, Finding>* findings) const;
   // Of the ranks' shares of time away; nullopt: those of two ranks are not known.
   std::optional<double> MedianAway(const std::vector<JobRank>& ranks, uint64_t span_ns, Now now) const;
 

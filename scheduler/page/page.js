@@ -233,7 +233,7 @@ function showJobs(cluster, jobs, rates) {
     const tellSlow = (what, who, slow) => {
       const perOp = count(slow.waited_ns_per_op) > 0 ? `, ${(count(slow.waited_ns_per_op) / 1e6).toFixed(1)} ms an op` : "";
       const wait = `${who} wait ${Math.round(100 * slow.waited_share)} %${perOp} (${slow.cause})`;
-      said.append(make("div", { class: "slow" }, `${what} is slow: ${wait}, since ${ago(cluster, slow.since_unix_ms)}`));
+      said.append(make("div", { class: "slow" }, `${what} is slow: ${wait}, for ${ago(cluster, slow.since_unix_ms).replace(" ago", "")}`));
     };
     (job.slow_ranks ?? []).forEach((slow, k) => tellSlow(`rank ${slow.rank}${on(nodes[k])}`, "others", slow));
     for (const slow of job.slow_servers ?? []) {

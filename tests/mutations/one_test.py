@@ -24,7 +24,7 @@ def run_test(test: Test, jobs: int) -> str:
     if isinstance(test, CxxTest):
         code, output = _run([str(TREE / "build" / "tests" / test.program), f"--gtest_filter={test.name}"], {})
         passed = "[  PASSED  ] 1 test." in output
-        failed = code not in (0, None)
+        failed = code is not None and (code < 0 or "[  FAILED  ]" in output)
     else:
         build_plugin(jobs)
         environment = {
@@ -35,7 +35,8 @@ def run_test(test: Test, jobs: int) -> str:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"{test.file}::{test.name}"]
         code, output = _run(command, environment)
         passed = re.search(r"^=+ 1 passed", output, re.MULTILINE) is not None
-        failed = code is not None and (code == 1 or code < 0)  # others: pytest found no such test, or could not start
+        # Otherwise pytest found no such test or could not start, or what the test needs could not be set up.
+        failed = code is not None and (code < 0 or re.search(r"^FAILED ", output, re.MULTILINE) is not None)
     if code is None:
         return f"it did not end within {SECONDS} s"
     if failed:

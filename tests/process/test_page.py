@@ -145,7 +145,7 @@ def test_a_slow_rank_is_told_in_words_and_the_plots_are_of_what_goes_on(cluster:
     ranks = start_slow_job(cluster)
     open_page(browser, page_of(scheduler))
     wait_until(lambda: f"{RANKS} of {RANKS}" in text_of(browser, "jobs"), browser, "the job's ranks are counted")
-    wait = r"others wait [1-9]\d* %, [1-9]\d*\.\d ms an op \(([a-z-]+)\), since [\d.]+ (?:s|min) ago"
+    wait = r"others wait [1-9]\d* %, [1-9]\d*\.\d ms an op \(([a-z-]+)\), for [\d.]+ (?:s|min)"
     named = re.compile(rf"rank (\d+) on (\S+) is slow: {wait}")
     node = cluster.shoalctl("job", "perf")[0]["ranks"][SLOW]["node"]
 
@@ -202,8 +202,8 @@ def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, b
     shown = text_shown(browser, document)
     for words in (
         r"Servers colocated\s+3", r"Failed saves\s+2", "the scheduler at 10.0.0.7:7070 leads",
-        r"server alpha on node-a is slow: ranks wait 40 % \(slow-server\), since 20.0 s ago",
-        r"the way from rank 3 to server alpha on node-a is slow: ranks wait 40 % \(slow-way\), since 20.0 s ago",
+        r"server alpha on node-a is slow: ranks wait 40 % \(slow-server\), for 20.0 s",
+        r"the way from rank 3 to server alpha on node-a is slow: ranks wait 40 % \(slow-way\), for 20.0 s",
         r"gone\s+lost",
     ):  # fmt: skip
         assert re.search(words, shown), f"{words} is not in:\n{shown}"

@@ -48,6 +48,18 @@ def wait_for_metric(cluster: Cluster, slow: int) -> None:
     )
 
 
+def wait_for_late(cluster: Cluster, expected_ms: float) -> None:
+    """The only slow rank is late by so much in each op, of which other load makes a little more for a while."""
+    least_ms, most_ms = 0.75 * expected_ms * TIME_FACTOR, 1.5 * expected_ms * TIME_FACTOR
+
+    def is_late() -> bool:
+        (document,) = cluster.shoalctl("stragglers")
+        late = [int(slow["waited_ns_per_op"]) / 1e6 for job in document["jobs"] for slow in job["slow_ranks"]]
+        return len(late) == 1 and least_ms <= late[0] <= most_ms
+
+    cluster.wait_until(is_late, f"the slow rank is late by some {expected_ms} ms", NAMED_WITHIN_S)
+
+
 def slow_servers(cluster: Cluster) -> dict[str, str]:
     """Their advice."""
     (document,) = cluster.shoalctl("stragglers")
@@ -74,10 +86,10 @@ def test_a_rank_that_computes_for_longer_is_named(cluster: LinkedCluster):
     ranks = start_perf(cluster, {SLOW: pause(2)}, "-b", "256K", *pause())
     wait_for_slow(cluster, {SLOW: "late-compute"})
     wait_for_metric(cluster, slow=1)
-    named = r"rank 2 of job \"perf\" on node \S+: the other ranks wait for it (\d+) % of the time, ([\d.]+) ms an op"
+    named = r"rank 2 of job \"perf\" on node \S+: the other ranks wait for it (\d+) % of the time, [\d.]+ ms an op"
     line = ranks[0].wait_for_line(named)
     assert 20 <= int(line.group(1)) <= 70, "20 ms of some 60"
-    assert 15 * TIME_FACTOR <= float(line.group(2)) <= 30 * TIME_FACTOR, "20 ms"
+    wait_for_late(cluster, 20)
 
 
 def test_a_rank_with_a_slow_link_is_named(cluster: LinkedCluster):
@@ -106,7 +118,7 @@ def test_what_is_over_is_told(cluster: LinkedCluster):
     shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT)
     cluster.wait_until(lambda: not slow_ranks(cluster), "no rank is slow", NAMED_WITHIN_S)
     wait_for_metric(cluster, slow=0)
-    ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: the other ranks do not wait for it any more")
+    ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: nothing shows any more that the other ranks wait")
     assert "server-slow" not in {event["kind"] for event in cluster.events()}, "all servers waited for that rank"
 
 
@@ -165,9 +177,9 @@ def test_on_one_node_without_servers_a_rank_that_computes_for_longer_is_named():
         ranks = start_slow_job(cluster, "auto")
         wait_for_slow(cluster, {SLOW: "late-compute"})
         wait_for_metric(cluster, slow=1)
-        line = ranks[0].wait_for_line(r"the other ranks wait for it (\d+) % of the time, ([\d.]+) ms an op")
-        assert 50 <= int(line.group(1)) <= 75, "40 ms of some 60"
-        assert 35 * TIME_FACTOR <= float(line.group(2)) <= 50 * TIME_FACTOR, "40 ms"
+        line = ranks[0].wait_for_line(r"the other ranks wait for it (\d+) % of the time, [\d.]+ ms an op")
+        assert 40 <= int(line.group(1)) <= 75, "40 ms of some 60"
+        wait_for_late(cluster, 40)
 
 
 def test_on_one_node_without_servers_equal_ranks_are_not_named():

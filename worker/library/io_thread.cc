@@ -160,12 +160,12 @@ absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::s
   const std::lock_guard lock(op->group().launch_mutex());
   if (absl::Status opened = stager_->Open(call.device); !opened.ok()) {
     // Also where the host's memory can't be locked, for which waiting for other ops is no help.
-    if (!absl::IsInvalidArgument(opened)) FailGroup(&op->group(), opened);
+    if (!absl::IsInvalidArgument(opened)) FailGroup(&op->group(), std::string(opened.message()));
     return opened;
   }
   absl::StatusOr<std::shared_ptr<DeviceOp>> device_op = stager_->Prepare(call);
   // The device has failed, or the stream is none of it.
-  if (absl::IsInternal(device_op.status())) FailGroup(&op->group(), device_op.status());
+  if (absl::IsInternal(device_op.status())) FailGroup(&op->group(), std::string(device_op.status().message()));
   if (!device_op.ok()) return device_op.status();
   op->SetDeviceOp(*device_op);
   if (absl::Status status = queue_.Submit(command, op, /*looked_after=*/false); !status.ok()) {
@@ -204,9 +204,10 @@ absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::s
   return absl::OkStatus();
 }
 
-void IoThread::FailGroup(CallerGroup* group, const absl::Status& why) {
-  group->SetFailure(absl::CancelledError(absl::StrCat("the group was aborted: ", why.message())));
-  queue_.Post(AbortGroupCommand{.group = group->handle(), .reason = std::string(why.message())}).IgnoreError();
+void IoThread::FailGroup(CallerGroup* group, const std::string& reason) {
+  group->SetFailure(absl::CancelledError(absl::StrCat("the group was aborted: ", reason)));
+  // A worker that is closed has ended the group already.
+  queue_.Post(AbortGroupCommand{.group = group->handle(), .reason = reason}).IgnoreError();
 }
 
 absl::Status IoThread::WaitOnStream(const CallerOp& op, DeviceStream stream) {
@@ -222,9 +223,12 @@ void IoThread::RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns) {
   callers_looking_.fetch_add(1);
   uint64_t sleep_ns = deadline_ns;
   bool progress = true;  // before the round, which counts from its beginning
+  // The op's submit ran a round just now, if no large ones are open: where ranks share a core, it is another one's
+  // turn.
+  bool yields = !has_large_ops_.load();
   while (!op->done()) {
-    // First of all, since the op's submit ran a round just now: where ranks share a core, it is another one's turn.
-    sched_yield();
+    if (yields) sched_yield();
+    yields = true;
     const Round round = TryRound();
     if (progress) sleep_ns = std::min(deadline_ns, round.at_ns + kSmallOpSpinNs);
     if (round.at_ns >= sleep_ns) break;

@@ -70,6 +70,8 @@ class IoThread {
   // the other ranks have begun the op. What goes wrong later ends the op.
   absl::Status SubmitOnDevice(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op,
                               const DeviceOpCall& call);
+  // On all ranks, because of something that concerns this one alone.
+  void FailGroup(CallerGroup* group, const std::string& reason);
   // What comes in the stream after this call sees the result of an op that was submitted on a device. Errors: those of
   // CudaStager::WaitOnStream.
   absl::Status WaitOnStream(const CallerOp& op, DeviceStream stream);
@@ -110,8 +112,6 @@ class IoThread {
   // Runs a round if the turn is free and the I/O thread does not sleep, which is then to be woken first.
   Round TryRound();
   void RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns);
-  // For all ranks, because of what concerns this one alone.
-  void FailGroup(CallerGroup* group, const absl::Status& why);
   // What the machine must be told, what callers wait for: takes a round's batch. Callers' records go to the tables.
   void Register(SubmittedBatch* batch);
   void Deliver(const WorkerOutcomes& outcomes);

@@ -416,11 +416,7 @@ absl::Status WorkerClient::Notify(const std::shared_ptr<CallerOp>& op, uint64_t 
   return absl::OkStatus();
 }
 
-void WorkerClient::AbortGroup(CallerGroup* group, const std::string& reason) {
-  group->SetFailure(absl::CancelledError(absl::StrCat("the group was aborted: ", reason)));
-  // A worker that is closed has ended the group already.
-  io_->queue().Post(AbortGroupCommand{.group = group->handle(), .reason = reason}).IgnoreError();
-}
+void WorkerClient::AbortGroup(CallerGroup* group, const std::string& reason) { io_->FailGroup(group, reason); }
 
 void WorkerClient::CloseGroup(CallerGroup* group) {
   group->SetFailure(absl::CancelledError("the group is closed"));

@@ -107,9 +107,10 @@ TEST(TablesTest, AnEventFitsAHundredColumns) {
   event.set_subject("job \"gpt\" rank 3");
   event.set_epoch(12);
   event.set_reason("no heartbeat");
-  EXPECT_EQ(EventText(event), "1970-01-01T00:00:00Z  #7  rank-lost  job \"gpt\" rank 3  (epoch 12)  no heartbeat\n");
+  EXPECT_EQ(WrapText(EventText(event), 4),
+            "1970-01-01T00:00:00Z  #7  rank-lost  job \"gpt\" rank 3  (epoch 12)  no heartbeat\n");
   event.set_reason("rank 3 on node-1 was lost, as no heartbeat came for 5.0 s, and the other ranks are told");
-  EXPECT_EQ(EventText(event),
+  EXPECT_EQ(WrapText(EventText(event), 4),
             "1970-01-01T00:00:00Z  #7  rank-lost  job \"gpt\" rank 3  (epoch 12)  rank 3 on node-1 was lost, as no\n"
             "    heartbeat came for 5.0 s, and the other ranks are told\n");
 }

@@ -49,9 +49,9 @@ TEST(AwaySharesTest, TheNewestTwoSpansFollowEachOther) {
     // Away for a tenth of the time, and from 6 s to 8 s for half of it.
     if (second > 0) away_ns += second > 6 && second <= 8 ? kNsPerS / 2 : kNsPerS / 10;
     shares.OnHeartbeat(kRank, away_ns, second * kNsPerS, 7 * second, At(second));
-    EXPECT_EQ(shares.NewestTwo(kRank, 2 * kNsPerS, At(second)).has_value(), second >= 4) << second;
+    EXPECT_EQ(shares.NewestTwo(kRank, 2 * kNsPerS, kNsPerS, At(second)).has_value(), second >= 4) << second;
   }
-  const auto spans = shares.NewestTwo(kRank, 2 * kNsPerS, At(10));
+  const auto spans = shares.NewestTwo(kRank, 2 * kNsPerS, kNsPerS, At(10));
   ASSERT_TRUE(spans.has_value());
   const auto& [newest, before] = *spans;
   EXPECT_DOUBLE_EQ(newest.Share(), 0.1);
@@ -59,6 +59,27 @@ TEST(AwaySharesTest, TheNewestTwoSpansFollowEachOther) {
   EXPECT_EQ(newest.ops, 14u);
   EXPECT_EQ(newest.began_ns, At(8).monotonic_ns);
   EXPECT_EQ(before.began_ns, At(6).monotonic_ns);
+}
+
+TEST(AwaySharesTest, SpansOfLongCyclesCountUntilTheNextCycleIsOver) {
+  AwayShares shares;
+  // Heartbeats each second, of cycles of 20 s.
+  for (uint64_t second = 0; second <= 100; ++second) {
+    const uint64_t cycles = second / 20;
+    shares.OnHeartbeat(kRank, 6 * cycles * kNsPerS, 20 * cycles * kNsPerS, cycles, At(second));
+    EXPECT_EQ(shares.NewestTwo(kRank, 2 * kNsPerS, kNsPerS, At(second)).has_value(), second >= 40) << second;
+  }
+  EXPECT_TRUE(shares.NewestTwo(kRank, 2 * kNsPerS, kNsPerS, At(132)).has_value());
+  EXPECT_FALSE(shares.NewestTwo(kRank, 2 * kNsPerS, kNsPerS, At(133)).has_value()) << "it makes no more ops";
+}
+
+TEST(AwaySharesTest, FrequentHeartbeatsLeaveRoomForTwoSpans) {
+  AwayShares shares;
+  for (uint64_t beat = 0; beat <= 1000; ++beat) {
+    const uint64_t ns = beat * 20 * kNsPerMs;
+    shares.OnHeartbeat(kRank, ns / 10, ns, beat, {.monotonic_ns = ns, .unix_ms = 0});
+  }
+  EXPECT_TRUE(shares.NewestTwo(kRank, 2 * kNsPerS, kNsPerS, {.monotonic_ns = 20 * kNsPerS, .unix_ms = 0}).has_value());
 }
 
 TEST(AwaySharesTest, OldCountsAndThoseOfAnotherProcessAreForgotten) {

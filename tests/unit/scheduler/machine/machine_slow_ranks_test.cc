@@ -160,7 +160,7 @@ TEST_F(MachineSlowRanksTest, TheEndIsToldAsWell) {
   }
   EXPECT_EQ(harness_.EventKinds().back(), "rank-slow-no-more");
   ASSERT_THAT(news_, SizeIs(2));
-  EXPECT_THAT(news_[1], HasSubstr("do not wait for it any more"));
+  EXPECT_THAT(news_[1], HasSubstr("nothing shows any more"));
   EXPECT_THAT(Slow(), IsEmpty());
 }
 

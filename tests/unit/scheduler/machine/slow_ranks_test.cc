@@ -434,6 +434,21 @@ TEST_F(SlowOnOneNodeTest, APauseIsNotSlow) {
   }
 }
 
+TEST_F(SlowOnOneNodeTest, WhereStepsTakeTwentySecondsTheRankIsNamedOnceAndForAll) {
+  // Heartbeats come every second, each rank's at a time of its own; a step ends at the same time for all.
+  std::vector<SlowRanks::Change> changes;
+  for (uint64_t tick = 0; tick < 4 * 400; ++tick) {
+    const auto rank = static_cast<uint32_t>(tick % 4);
+    const uint64_t steps = tick / 4 / 20;
+    const uint64_t away_s = rank == 2 ? 12 : 8;
+    ranks_.away().OnHeartbeat(JobRank(rank), steps * away_s * kNsPerS, steps * 20 * kNsPerS, steps * 10, now_);
+    for (const SlowRanks::Change& change : JudgeAfter(kNsPerS / 4)) changes.push_back(change);
+  }
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.rank, JobRank(2));
+  EXPECT_NEAR(changes[0].rank.waited_share, 0.2, 1e-6);
+}
+
 TEST_F(SlowOnOneNodeTest, WhatDiffersLittleByOpIsNotSlow) {
   EXPECT_THAT(Seconds(20, {0.1, 0.1, 0.3, 0.1}, /*ops=*/5000), IsEmpty()) << "40 us an op";
 }
