@@ -497,7 +497,7 @@ def test_helm_test_fails_while_servers_are_missing(helm: Helm, tmp_path: pathlib
         ({"scheduler": {"store": "redis://cache:6379"}}, "store"),
         ({"scheduler": {"persistence": {"accessModes": ["Anything"]}}}, "accessModes"),
         ({"networkPolicy": {"trainers": [{"pods": {}}]}}, "pods"),
-        ({"networkPolicy": {"trainers": []}}, "trainers"),
+        ({"networkPolicy": {"enabled": True, "trainers": []}}, "trainers"),
         ({"nameOverride": "Has Spaces"}, "nameOverride"),
         ({"server": {"portBase": 65530, "ioThreads": 8}}, "beyond port 65535"),
         ({"server": {"dataPortRange": {"first": 3000, "last": 2000}}}, "greater than last"),
