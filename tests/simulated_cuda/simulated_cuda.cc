@@ -78,14 +78,15 @@ Stream* Find(void* stream) {
 std::mutex driver_mutex;
 std::condition_variable driver_changed;
 bool driver_is_held = false;
-std::string refuse_next;
+std::map<std::string, int> refusals;  // by function, how many of its next calls are refused
 
 // Of a call that needs the driver's lock.
 Result EnterDriver(const char* function) {
   std::unique_lock lock(driver_mutex);
   driver_changed.wait(lock, [] { return !driver_is_held; });
-  if (refuse_next != function) return kSuccess;
-  refuse_next.clear();
+  const auto refusal = refusals.find(function);
+  if (refusal == refusals.end()) return kSuccess;
+  if (--refusal->second == 0) refusals.erase(refusal);
   return kOutOfMemory;
 }
 
@@ -168,7 +169,7 @@ void simulated_cuda_fail(uint32_t device) { failed[device] = true; }
 
 void simulated_cuda_refuse_next(const char* function) {
   const std::lock_guard lock(driver_mutex);
-  refuse_next = function;
+  ++refusals[function];
 }
 
 void simulated_cuda_hold(int hold) {
