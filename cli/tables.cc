@@ -413,11 +413,8 @@ std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_m
   };
   for (const v1::JobStatus& job : jobs.jobs()) {
     for (const v1::SlowRank& slow : job.slow_ranks()) {
-      const auto rank = std::find_if(job.ranks().begin(), job.ranks().end(),
-                                     [&](const v1::RankStatus& each) { return each.rank() == slow.rank(); });
-      rows.push_back({job.name(), absl::StrCat("rank ", slow.rank()),
-                      rank == job.ranks().end() ? "-" : OrDash(rank->node()), waited(slow.waited_share()),
-                      since(slow.since_unix_ms()), slow.cause()});
+      rows.push_back({job.name(), absl::StrCat("rank ", slow.rank()), OrDash(NodeOfRank(job, slow.rank())),
+                      waited(slow.waited_share()), since(slow.since_unix_ms()), slow.cause()});
       const std::string per_op =
           slow.waited_ns_per_op() == 0
               ? ""

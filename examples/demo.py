@@ -35,6 +35,7 @@ OUTPUT = ROOT / "build" / "demo"
 START_SECONDS = 30
 LEASE_TTL_MS = 3000  # so long after its death the killed server is shown as lost
 STOP_SECONDS = 10
+CONTENDERS = ("shoal", "gloo")  # of compare_backends.py
 
 
 class DemoError(Exception):
@@ -187,7 +188,21 @@ def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
 
 
-def compare(measured: dict, contenders: tuple[str, ...] = ("shoal", "gloo")) -> None:
+def loss_difference(measured: dict, contenders: tuple[str, ...] = CONTENDERS) -> float:
+    """The most between two contenders' losses of a step. DemoError if they did not train the same."""
+    both = [measured[name] for name in contenders]
+    for run in both:
+        if len(set(run["digests"])) != 1:
+            raise DemoError("the ranks of a run have different weights: please report it")
+    difference = max(abs(a - b) for a, b in zip(*(run["losses"] for run in both), strict=True))
+    if difference > 0.05:
+        raise DemoError(
+            f"the loss curves differ by {difference:.2g}, more than rounding explains (0.05): please report it"
+        )
+    return difference
+
+
+def compare(measured: dict, contenders: tuple[str, ...] = CONTENDERS) -> None:
     """Prints what the contenders measured side by side: medians, and in brackets the least and the most."""
 
     def row(name: str, cells: list[str]) -> None:
@@ -202,16 +217,11 @@ def compare(measured: dict, contenders: tuple[str, ...] = ("shoal", "gloo")) -> 
     row("last loss", [f"{run['losses'][-1]:.4f}" for run in both])
     for rank in range(measured["ranks"]):
         row(f"weights of rank {rank}, sha256", [f"{run['digests'][rank][:12]}" for run in both])
-    for run in both:
-        if len(set(run["digests"])) != 1:
-            raise DemoError("the ranks of a run have different weights: please report it")
-    difference = max(abs(a - b) for a, b in zip(*(run["losses"] for run in both), strict=True))
+    difference = loss_difference(measured, contenders)
     print(
         f"\nThe loss curves of {measured['steps']} steps differ by at most {difference:.2g}: the two add in another"
         " order."
     )
-    if difference > 0.05:
-        raise DemoError("that is more than rounding explains (0.05): please report it")
 
 
 def kill_in_the_middle(

@@ -92,6 +92,13 @@ GroupCounts CountGroups(const v1::JobStatus& job) {
   return counts;
 }
 
+std::string NodeOfRank(const v1::JobStatus& job, uint32_t rank) {
+  for (const v1::RankStatus& each : job.ranks()) {
+    if (each.rank() == rank) return each.node();
+  }
+  return "";
+}
+
 std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow) {
   std::vector<std::string> trouble;
   // A job that lost a rank failed for what is said of that rank.

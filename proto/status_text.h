@@ -38,6 +38,8 @@ GroupCounts CountGroups(const v1::JobStatus& job);
 // groups that are not complete, and slow ranks and servers.
 // Those that show what is slow elsewhere leave it out.
 std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow = true);
+// "": the rank is not among those of the job that were told.
+std::string NodeOfRank(const v1::JobStatus& job, uint32_t rank);
 
 // "12 %", of 0 to 1.
 std::string ShareText(double share);

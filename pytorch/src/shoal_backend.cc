@@ -141,17 +141,6 @@ uint64_t NextCompletionKey() {
   return last.fetch_add(2);
 }
 
-bool HasFactorOnDevice(const c10d::ReduceOp& op) {
-  const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-  return supplement != nullptr && supplement->tensor_factor.defined() && supplement->tensor_factor.is_cuda();
-}
-
-double PremulFactor(const c10d::ReduceOp& op) {
-  const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-  TORCH_CHECK(supplement != nullptr, "shoal: ReduceOp.PREMUL_SUM has no factor");
-  return supplement->tensor_factor.defined() ? supplement->tensor_factor.item().toDouble() : supplement->double_factor;
-}
-
 }  // namespace
 
 ShoalBackend::ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> options,
@@ -220,11 +209,7 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   model.dtype = *DtypeOf(tensors.front().scalar_type());
   model.op = *OpOf(opts.reduceOp);
   // What can throw comes before the op has a number and a hook that is waited for.
-  if (model.op == SHOAL_PREMUL_SUM) {
-    const auto factor = [&] { return PremulFactor(opts.reduceOp); };
-    // Reading one that is on a device may fail on this rank alone.
-    model.premul_factor = HasFactorOnDevice(opts.reduceOp) ? OrAbort(factor) : factor();
-  }
+  if (model.op == SHOAL_PREMUL_SUM) model.premul_factor = PremulFactor(opts.reduceOp);
   const std::optional<c10::Stream> return_stream = OrAbort([&] { return ReturnStream(tensors.front()); });
   if (getSize() == 1) ReduceAlone(tensors, model);
   ++sequence_number_;
@@ -286,6 +271,15 @@ std::vector<std::shared_ptr<ShoalBackend::TimeoutExtension>> ShoalBackend::Timeo
   std::lock_guard lock(mutex_);
   std::erase_if(timeout_extensions_, [](const auto& extension) { return extension->over.load(); });
   return timeout_extensions_;
+}
+
+double ShoalBackend::PremulFactor(const c10d::ReduceOp& op) const {
+  const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
+  TORCH_CHECK(supplement != nullptr, "shoal: ReduceOp.PREMUL_SUM has no factor");
+  const at::Tensor& factor = supplement->tensor_factor;
+  if (!factor.defined()) return supplement->double_factor;
+  const auto read = [&] { return factor.item().toDouble(); };
+  return factor.is_cuda() ? OrAbort(read) : read();
 }
 
 void ShoalBackend::ReduceAlone(const Tensors& tensors, const Operation& model) {

@@ -158,6 +158,7 @@ class ShoalBackend : public c10d::Backend {
                              std::vector<std::shared_ptr<TimeoutExtension>> extensions);
   // Those that are not over yet.
   std::vector<std::shared_ptr<TimeoutExtension>> TimeoutExtensions();
+  double PremulFactor(const c10d::ReduceOp& op) const;
   static void ReduceAlone(const Tensors& tensors, const Operation& model);
   // Where results of all-reduces on the tensor's device come back, one stream for each group, as they end in the order
   // of the calls. Absent: the group does not reduce such tensors there.

@@ -34,8 +34,7 @@ std::set<std::vector<JobRank>> RanksOnOneNode(const JobGroups& groups) {
   if (std::ranges::none_of(groups.all(), is_on_one_node)) return {};
   std::map<JobRank, std::vector<GroupId>> of_rank;
   for (const auto& [id, group] : groups.all()) {
-    const std::optional<RailState>& rail = group.state().rail;
-    for (const JobRank rank : rail.has_value() ? rail->group_ranks : group.state().ranks) of_rank[rank].push_back(id);
+    for (const JobRank rank : group.state().RanksOfWhole()) of_rank[rank].push_back(id);
   }
   std::set<std::vector<JobRank>> ranks_of_groups;
   for (const auto& entry : groups.all()) {

@@ -31,11 +31,6 @@ std::string GivenUpText(const GivenUpRequest& request) {
   return absl::StrCat("it gave its request for the group up", request.reason.empty() ? "" : ": ", request.reason);
 }
 
-// Of the whole group, of which `group` may be a rail.
-const std::vector<JobRank>& RanksOfWhole(const GroupState& group) {
-  return group.rail.has_value() ? group.rail->group_ranks : group.ranks;
-}
-
 EventIds IdsOf(const Job& job, const GroupState& group) {
   return {.job = job.id, .group = group.id, .epoch = group.epoch};
 }
@@ -227,7 +222,7 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
     // The first reason counts. A rank that is done with the group has no say in it.
     if (!group->HasRank(rank) || state.gone.contains(rank) || !state.failure.empty()) continue;
     // The number that the rank itself knows: a rail's members are among those of the whole group.
-    const std::vector<JobRank>& ranks = RanksOfWhole(state);
+    const std::vector<JobRank>& ranks = state.RanksOfWhole();
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
     const auto rank_of_group = Rank(static_cast<uint32_t>(place - ranks.begin()));
     const std::string who = RankOnNode(rank_of_group, ranks, job.NodesOf(ranks));
@@ -238,7 +233,7 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
 void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool lacks_memory,
                                  Now now) {
   saves_.NoteChange();
-  NoteGroupFailed(job.id, RanksOfWhole(group), absl::StrCat("group \"", group.name, "\": ", failure));
+  NoteGroupFailed(job.id, group.RanksOfWhole(), absl::StrCat("group \"", group.name, "\": ", failure));
   Record(EventKind::kGroupFailed, job.Describe(group), failure, now, IdsOf(job, group));
   for (JobGroup* const rail : jobs_.GroupsOf(job.id).RailsOf(group.name)) {
     if (!rail->Fail(failure, /*ends_with_aborted=*/!lacks_memory)) continue;
@@ -268,7 +263,7 @@ void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now 
   const JobGroup* const group = job.groups.Find(id);
   if (group == nullptr) return;  // said again, or another group has taken its name
   const std::string name = group->state().name;
-  const std::vector<JobRank> ranks = RanksOfWhole(group->state());
+  const std::vector<JobRank> ranks = group->state().RanksOfWhole();
   const bool has_failed = !group->state().failure.empty();
   if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
   saves_.NoteChange();
@@ -302,7 +297,7 @@ void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const Gr
   GroupJoined answer{.group = group.id,
                      .token = EncodeToken(token),
                      .map = map,
-                     .nodes = job.NodesOf(group.rail.has_value() ? group.rail->group_ranks : group.ranks),
+                     .nodes = job.NodesOf(group.RanksOfWhole()),
                      .look_ahead_chunks = opening.look_ahead_chunks,
                      .link = opening.link,
                      .busiest_port = opening.busiest_port,

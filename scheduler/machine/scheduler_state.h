@@ -139,6 +139,9 @@ struct GroupState {
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::optional<RailState> rail;  // of kRails alone
 
+  // Of the whole group, of which this may be a rail.
+  const std::vector<JobRank>& RanksOfWhole() const { return rail.has_value() ? rail->group_ranks : ranks; }
+
   // False: it has no map, and what becomes of servers is nothing to it.
   bool UsesServers() const { return node_reduce != NodeReduceMode::kNodeAlone; }
   // It has not failed, either: nothing keeps it on the servers of its map.

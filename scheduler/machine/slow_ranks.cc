@@ -23,10 +23,6 @@ double MedianOf(std::vector<double> values) {
   return *middle;
 }
 
-const std::vector<JobRank>& RanksOfWhole(const GroupState& group) {
-  return group.rail.has_value() ? group.rail->group_ranks : group.ranks;
-}
-
 size_t CountServers(const GroupState& group) {
   std::set<ServerId> servers;
   for (const Shard& shard : group.shards) servers.insert(shard.server);
@@ -125,12 +121,11 @@ void SlowRanks::AddFindingsOnNode(const std::vector<JobRank>& ranks, uint64_t he
   std::array<std::vector<double>, 2> shares;
   for (const JobRank rank : ranks) {
     const std::optional<Spans> spans = away_.NewestTwo(rank, kSpanOnNodeNs, heartbeat_ns, now);
-    if (!spans.has_value()) continue;
+    // With one of them missing, what the others say is of another time.
+    if (!spans.has_value()) return;
     known.emplace(rank, *spans);
     for (size_t i = 0; i < spans->size(); ++i) shares[i].push_back((*spans)[i].Share());
   }
-  // Heartbeats come at times of their own. With one of them missing, what the others say is of another time.
-  if (known.size() < 2 || known.size() < ranks.size()) return;
   const std::array<double, 2> medians = {MedianOf(shares[0]), MedianOf(shares[1])};
   for (const auto& [rank, spans] : known) {
     const double of_thresholds = WasTold(rank) ? kOfThoseTold : 1;
@@ -153,7 +148,7 @@ void SlowRanks::AddFindingsOnNode(const std::vector<JobRank>& ranks, uint64_t he
 void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const GroupState& group, Now now,
                            std::map<JobRank, Finding>* findings) const {
   const LateWindow& window = slowest.window;
-  const std::vector<JobRank>& ranks = RanksOfWhole(group);
+  const std::vector<JobRank>& ranks = group.RanksOfWhole();
   const double waited = WaitedShare(window);
   // Two windows are as long as two steps at least, so that it does not matter where in a step a heartbeat comes.
   const uint64_t span_ns = 2 * window.times.length_ns;

@@ -50,9 +50,7 @@ std::string JobJson(v1::JobStatus* job) {
   }
   google::protobuf::ListValue slow_rank_nodes;
   for (const v1::SlowRank& slow : job->slow_ranks()) {
-    const auto rank = std::find_if(job->ranks().begin(), job->ranks().end(),
-                                   [&](const v1::RankStatus& each) { return each.rank() == slow.rank(); });
-    slow_rank_nodes.add_values()->set_string_value(rank == job->ranks().end() ? "" : rank->node());
+    slow_rank_nodes.add_values()->set_string_value(NodeOfRank(*job, slow.rank()));
   }
   job->clear_ranks();
   job->clear_groups();

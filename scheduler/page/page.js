@@ -162,8 +162,8 @@ const STATE_CLASS = {
 };
 const state = (name) => make("span", { class: `state ${STATE_CLASS[name] ?? "over"}` }, name);
 
-// How long ago that was, by the clock of the scheduler that leads.
-const ago = (cluster, unixMs) => `${age(Math.max(0, count(cluster.now_unix_ms) - count(unixMs)))} ago`;
+// For how long that has been, by the clock of the scheduler that leads.
+const since = (cluster, unixMs) => age(Math.max(0, count(cluster.now_unix_ms) - count(unixMs)));
 
 function showOverview(cluster, inPerSecond, opsPerSecond) {
   const lost = cluster.servers_lost;
@@ -174,7 +174,7 @@ function showOverview(cluster, inPerSecond, opsPerSecond) {
     ["All-reduces", orDash(opsPerSecond, (value) => `${perSecond(value)}/s`)], ["Map epoch", cluster.epoch]);
   if (count(cluster.newest_save_unix_ms) > 0) {
     const took = `${(count(cluster.newest_save_ns) / 1e6).toFixed(2)} ms`;
-    cells.push([`Save of the state, ${ago(cluster, cluster.newest_save_unix_ms)}`, took]);
+    cells.push([`Save of the state, ${since(cluster, cluster.newest_save_unix_ms)} ago`, took]);
   }
   if (count(cluster.saves_failed) > 0) cells.push(["Failed saves", cluster.saves_failed, "bad"]);
   byId("overview").replaceChildren(
@@ -233,7 +233,7 @@ function showJobs(cluster, jobs, rates) {
     const tellSlow = (what, who, slow) => {
       const perOp = count(slow.waited_ns_per_op) > 0 ? `, ${(count(slow.waited_ns_per_op) / 1e6).toFixed(1)} ms an op` : "";
       const wait = `${who} wait ${Math.round(100 * slow.waited_share)} %${perOp} (${slow.cause})`;
-      said.append(make("div", { class: "slow" }, `${what} is slow: ${wait}, for ${ago(cluster, slow.since_unix_ms).replace(" ago", "")}`));
+      said.append(make("div", { class: "slow" }, `${what} is slow: ${wait}, for ${since(cluster, slow.since_unix_ms)}`));
     };
     (job.slow_ranks ?? []).forEach((slow, k) => tellSlow(`rank ${slow.rank}${on(nodes[k])}`, "others", slow));
     for (const slow of job.slow_servers ?? []) {
