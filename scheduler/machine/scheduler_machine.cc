@@ -115,23 +115,27 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
 uint64_t SchedulerMachine::SilenceOfAllNs(Now now) const {
   // A process that waits to take over a rank has reached this node after the rank's holder fell silent.
   if (!heard_at_ns_.has_value() || !held_joins_.empty()) return 0;
+  // Each heartbeat asks, and to walk through all members takes long where there are many.
+  const uint64_t silence_ns = now.monotonic_ns - *heard_at_ns_;
+  if (silence_ns < LeastSilenceNs()) return 0;
   std::set<std::string> nodes;
   servers_.AddLiveNodes(&nodes);
   jobs_.AddLiveNodes(&nodes);
-  return nodes.size() > 1 ? now.monotonic_ns - *heard_at_ns_ : 0;
+  return nodes.size() > 1 ? silence_ns : 0;
 }
 
-// Every member sends a heartbeat in a period. If none came from any of them, the fault is more likely here than with
-// all; a quarter of a period is what one may come late. A longer threshold would come too late: a member whose last
-// heartbeat came a period before the silence would lose its lease before it has connected again. But the only one that
-// is left may be late as well, again and again: so a short silence excuses a member once.
+// Every member sends a heartbeat in a period, and a quarter of a period is what one may come late.
+uint64_t SchedulerMachine::LeastSilenceNs() const { return HeartbeatPeriodNs(lease_ttl_ns()) * 5 / 4; }
+
+// If no heartbeat came from any member, the fault is more likely here than with all. A longer threshold would come too
+// late: a member whose last heartbeat came a period before the silence would lose its lease before it has connected
+// again. But the only one that is left may be late as well, again and again: so a short silence excuses a member once.
 SchedulerMachine::Silence SchedulerMachine::ExcuseAfter(uint64_t silence_ns, Now now) {
-  const uint64_t period_ns = HeartbeatPeriodNs(lease_ttl_ns());
-  if (silence_ns >= 2 * period_ns) {
+  if (silence_ns >= 2 * HeartbeatPeriodNs(lease_ttl_ns())) {
     RenewAllLeases(now);
     return Silence::kLong;
   }
-  if (silence_ns < period_ns * 5 / 4) return Silence::kNone;
+  if (silence_ns < LeastSilenceNs()) return Silence::kNone;
   servers_.ExtendLeasesOnce(now);
   jobs_.ExtendLeasesOnce(now);
   return Silence::kShort;

@@ -192,7 +192,9 @@ class SchedulerMachine {
   // Leases that ran out while they could not be renewed start anew; false if there are none.
   bool RenewLeasesAfterStall(Now now);
   bool RenewLeasesWhileCutOff(Now now);
-  // For how long no member was heard, although they are on several nodes; 0: they are not.
+  // A shorter time without any heartbeat says nothing.
+  uint64_t LeastSilenceNs() const;
+  // For how long no member was heard, although they are on several nodes; 0: they are not, or not for so long.
   uint64_t SilenceOfAllNs(Now now) const;
   // Leases start anew if that is this scheduler's own silence; what was seen in a long one is no evidence of an end.
   enum class Silence : uint8_t { kNone, kShort, kLong };
