@@ -189,6 +189,33 @@ TEST(SubmitQueueTest, KeepsTheOrderOfCallsAndEndsWithTheShutdown) {
   EXPECT_TRUE(std::holds_alternative<ShutdownCommand>(batch.commands[3]));
 }
 
+TEST(SubmitQueueTest, ARoundTakesWhatCameSinceTheLastWhoeverWasWoken) {
+  WakeCounter transport;
+  SubmitQueue queue(&transport);
+  SubmittedBatch batch;
+  queue.Take(&batch);
+  EXPECT_TRUE(batch.commands.empty());
+  ASSERT_TRUE(queue.Submit({.ticket = 1}, MakeOp(MakeGroup(), 1), kLookedAfter).ok());
+  queue.Take(&batch);
+  EXPECT_EQ(batch.ops.size(), 1u) << "its caller looks after it, and wakes nobody";
+  ASSERT_TRUE(queue.Ask(std::make_shared<CountersRequest>()).ok());
+  queue.Take(&batch);
+  EXPECT_TRUE(batch.ops.empty());
+  EXPECT_EQ(batch.counters_requests.size(), 1u);
+  queue.Take(&batch);
+  EXPECT_TRUE(batch.counters_requests.empty());
+}
+
+TEST(SubmitQueueTest, ARoundThatFindsNothingEndsTheSleep) {
+  WakeCounter transport;
+  SubmitQueue queue(&transport);
+  ASSERT_TRUE(queue.PrepareToSleep());
+  SubmittedBatch batch;
+  queue.Take(&batch);  // it was woken by a peer
+  ASSERT_TRUE(queue.Submit({.ticket = 1}, MakeOp(MakeGroup(), 1), kNotLookedAfter).ok());
+  EXPECT_EQ(transport.wakes, 0) << "it is awake";
+}
+
 TEST(CallerOpTest, NobodyReturnsWhileItsTensorIsStillCounted) {
   const auto op = MakeOp(MakeGroup(), 1);
   op->SetCountedTensor({.element_count = 7});
