@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/version.h"
 #include "scheduler/machine/page_room.h"
 #include "scheduler/rpc/control_messages.h"
 #include "tests/unit/scheduler/machine/machine_harness.h"
