@@ -18,13 +18,14 @@ mkdir -p "$reports" "$log_folder"
 counts=()
 
 # Python tests that run beside the others, in a process of their own: hardly any of them counts seconds.
-apart=(tests/chaos tests/fuzz tests/ucx_versions tests/gpu)
-# Those that emulate a machine want both cores for themselves.
-alone=(tests/rdma)
+apart=(tests/chaos tests/fuzz tests/ucx_versions tests/gpu tests/helm tests/bench/test_survival.py
+  tests/bench/test_fabric_model.py)
+# Those that measure what links carry or emulate a machine want both cores for themselves.
+alone=(tests/bench/test_rig.py tests/rdma)
 # Beside `apart` run first those that wait for most of their time. What computes follows: it would have half a core.
-main=(tests/helm tests/process)
-for folder in "${apart[@]}" "${alone[@]}" "${main[@]}"; do
-  [ -d "$folder" ] || die "$folder is not there any more; correct the lists in scripts/test.sh."
+main=(tests/process)
+for place in "${apart[@]}" "${alone[@]}" "${main[@]}"; do
+  [ -e "$place" ] || die "$place is not there any more; correct the lists in scripts/test.sh."
 done
 for folder in tests/*; do
   [[ " ${apart[*]} ${alone[*]} ${main[*]} " == *" $folder "* ]] || ! compgen -G "$folder/test_*.py" > /dev/null ||
@@ -52,7 +53,7 @@ end_others() {
 }
 trap 'end_others; end_what_was_started' EXIT
 status=0
-run_pytest main "${main[@]}" || status=$?
+run_pytest main "${main[@]}" "${apart[@]/#/--ignore=}" "${alone[@]/#/--ignore=}" || status=$?
 counts+=("$reports/pytest_main.xml" "$status")
 end_step "done"
 

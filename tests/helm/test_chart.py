@@ -1,5 +1,6 @@
 """The chart lints, renders valid objects that fit each other, and refuses wrong values with a message that helps."""
 
+import functools
 import json
 import os
 import pathlib
@@ -11,6 +12,8 @@ import pytest
 
 from chart import CHART, NAMESPACE, RELEASE, ROOT, Helm
 
+# It reads all definitions of a version again for every object, which takes most of the time of these tests.
+kubernetes_validate.utils.schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
 PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
 KUBERNETES_VERSIONS = ["1.27", "1.30", "1.34", "1.37"]
 VALUES = {

@@ -57,7 +57,7 @@ def test_a_server_that_was_killed_is_a_problem_with_a_fix(cluster: Cluster):
     assert "whether the server runs" in fix
 
 
-LINK_MBIT = 200
+LINK_MBIT = 50  # a busy processor carries as much as well
 
 
 @contextlib.contextmanager
