@@ -12,8 +12,9 @@ import pytest
 
 from chart import CHART, NAMESPACE, RELEASE, ROOT, Helm
 
-# It reads all definitions of a version again for every object, which takes most of the time of these tests.
+# The library reads all definitions of a version again for every object: most of the time of these tests.
 kubernetes_validate.utils.schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
+
 PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
 KUBERNETES_VERSIONS = ["1.27", "1.30", "1.34", "1.37"]
 VALUES = {
