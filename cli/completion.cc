@@ -8,10 +8,12 @@
 namespace shoal::cli {
 namespace {
 
-// Names are in the first column of a table, states in the second.
+// Names are in the first column of a table, states in the second. compgen expands its words as a command line is, and a
+// job's name is whatever who started it wrote: only names that no shell takes for anything else are offered.
 constexpr char kScript[] = R"bash(_shoalctl_names() {
   shoalctl "$1" --wide --timeout 1 2> /dev/null |
-    awk '$2 ~ /^(live|draining|lost|left|joining|running|ended|failed)$/ { print $1 }'
+    awk '$2 ~ /^(live|draining|lost|left|joining|running|ended|failed)$/ &&
+         $1 ~ /^[A-Za-z0-9_][A-Za-z0-9_.:@%+,=\/-]*$/ { print $1 }'
 }
 _shoalctl() {
   local word=${COMP_WORDS[COMP_CWORD]} command= each

@@ -357,6 +357,22 @@ TEST(CompletionTest, BashCompletesCommandsOptionsAndNames) {
       "gpt\n");
 }
 
+TEST(CompletionTest, ANameThatAShellWouldExpandIsNotOffered) {
+  const std::string made = absl::StrCat(testing::TempDir(), "/made_by_a_name_", getpid());
+  v1::ListJobsResponse jobs;
+  for (const std::string& name : {absl::StrCat("$(touch${IFS}", made, ")"), absl::StrCat("`touch${IFS}", made, "`"),
+                                  std::string("${HOME}"), std::string("g*"), std::string("g;id"), std::string("-rf"),
+                                  std::string("gpt/2024:a.b-c_d@e")}) {
+    v1::JobStatus* const job = jobs.add_jobs();
+    job->set_name(name);
+    job->set_state("running");
+  }
+  const std::string table = absl::StrCat("cat <<'END'\n", JobsText(jobs, {.wide = true}), "END\n");
+  EXPECT_EQ(OfferedByBash(table, "shoalctl job \"\"", 2), "gpt/2024:a.b-c_d@e\n");
+  EXPECT_EQ(OfferedByBash(table, "shoalctl job g", 2), "gpt/2024:a.b-c_d@e\n");
+  EXPECT_NE(access(made.c_str(), F_OK), 0);
+}
+
 TEST(CompletionTest, OtherShellsAreRefused) {
   const Outcome outcome = RunTool({"completion", "fish"});
   EXPECT_EQ(outcome.exit_code, kExitUsage);
