@@ -191,6 +191,18 @@ CUDA_MUTATIONS = [
         test=of_stager("WhatAKernelReadsIsNoOtherOpsBeforeItHasEnded"),
     ),
     mutation(
+        "op-that-was-launched-in-part-is-over-at-once",
+        "streams and events of an op are no other op's before its stream has come to the end of what was put there",
+        (
+            "worker/device/cuda_stager.cc",
+            " || (op->in_part_ && !op->stream_passed_.load())) {\n",
+            ") {\n",
+        ),
+        test=of_stager(
+            "StreamsOfAnOpThatWasLaunchedInPartAreNotAnotherGroupsBeforeTheyComeToItsEnd"
+        ),
+    ),
+    mutation(
         "place-is-let-go-of-before-its-kernel-has-ended",
         "S4: the memory of a place is kept until the device is done with it",
         (

@@ -234,12 +234,17 @@ absl::Status CudaStager::Enqueue(const std::shared_ptr<DeviceOp>& op,
     status = device->LaunchCopyKernel(turn->stream, op->control_, part.start, part.bytes);
   }
   const bool runs = status.ok() && part.bytes > 0;
-  bool last_runs = false;
   if (status.ok() && call.local.has_value()) {
     driver_lock->unlock();
     status = GatherOnNode(*device, *turn, call);
     driver_lock->lock();
-    if (status.ok()) status = EnqueueLast(device, *turn, op, std::move(when_done), &last_runs);
+    if (status.ok()) status = EnqueueLast(device, *turn, op, std::move(when_done));
+  }
+  const bool last_runs = status.ok() && call.local.has_value();
+  const bool in_part = !status.ok();
+  // Where the driver refuses this too, its streams and what it holds are never used again.
+  if (in_part) {
+    device->CallBack(turn->stream, [op](const absl::Status&) { op->stream_passed_.store(true); }).IgnoreError();
   }
   // Also behind what was put there of an op that could not be launched as a whole.
   const absl::Status recorded = device->Record(*done, turn->stream);
@@ -247,6 +252,7 @@ absl::Status CudaStager::Enqueue(const std::shared_ptr<DeviceOp>& op,
   const std::lock_guard lock(mutex_);
   op->runs_ = runs;
   op->last_runs_ = last_runs;
+  op->in_part_ = in_part;
   if (recorded.ok()) {
     op->done_ = *done;
   } else {
@@ -272,7 +278,7 @@ absl::Status CudaStager::GatherOnNode(const CudaDevice& device, const Turn& turn
 }
 
 absl::Status CudaStager::EnqueueLast(CudaDevice* device, const Turn& turn, const std::shared_ptr<DeviceOp>& op,
-                                     std::function<void(const absl::Status&)> when_done, bool* callback_put) {
+                                     std::function<void(const absl::Status&)> when_done) {
   // The stream goes on from here, before the loop has heard of it.
   const auto end_last = [op, verdict = op->call_.local->devices->verdict(),
                          when_done = std::move(when_done)](const absl::Status& done) {
@@ -281,7 +287,6 @@ absl::Status CudaStager::EnqueueLast(CudaDevice* device, const Turn& turn, const
     when_done(done.ok() && !well ? absl::AbortedError("a rank of the node has failed") : done);
   };
   if (absl::Status status = device->CallBack(turn.stream, end_last); !status.ok()) return status;
-  *callback_put = true;
   return device->LaunchCopyKernel(turn.stream, op->last_control_, op->call_.tensor, op->call_.bytes);
 }
 
@@ -360,7 +365,7 @@ void CudaStager::LeaveLane(DeviceOp* op) {
 void CudaStager::TakeBackExited() {
   std::erase_if(ended_, [this](const std::shared_ptr<DeviceOp>& op) {
     if (!op->launch_over_ || (op->runs_ && !HasExited(*op->control_)) ||
-        (op->last_runs_ && !HasExited(*op->last_control_))) {
+        (op->last_runs_ && !HasExited(*op->last_control_)) || (op->in_part_ && !op->stream_passed_.load())) {
       return false;
     }
     op->exited_ = true;

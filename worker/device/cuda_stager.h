@@ -122,10 +122,9 @@ class CudaStager final : public Stager {
   absl::StatusOr<Turn> TakeTurn(CudaDevice* device, DeviceOp* op);
   absl::Status Enqueue(const std::shared_ptr<DeviceOp>& op, std::function<void(const absl::Status&)> when_ready,
                        std::function<void(const absl::Status&)> when_done, std::unique_lock<std::mutex>* driver_lock);
-  // Of a local reduction, what comes last: the end of the op for its caller's stream. `callback_put`: its control is
-  // written to when the stream comes there, whether there is a kernel or not.
+  // Of a local reduction, what comes last: the end of the op for its caller's stream.
   static absl::Status EnqueueLast(CudaDevice* device, const Turn& turn, const std::shared_ptr<DeviceOp>& op,
-                                  std::function<void(const absl::Status&)> when_done, bool* callback_put);
+                                  std::function<void(const absl::Status&)> when_done);
 
   // Of a local reduction, before the copies and after them. Without driver_mutex_.
   static absl::Status ReduceOnNode(const CudaDevice& device, const Turn& turn, const DeviceOpCall& call);

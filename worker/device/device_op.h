@@ -4,6 +4,7 @@
 #ifndef SHOAL_WORKER_DEVICE_DEVICE_OP_H_
 #define SHOAL_WORKER_DEVICE_DEVICE_OP_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -73,8 +74,11 @@ class DeviceOp {
   cuda::Event done_ = nullptr;  // recorded behind the kernel
   bool runs_ = false;           // its kernel was launched,
   bool last_runs_ = false;      // the other one as well,
-  bool exited_ = false;         // and they have ended
+  bool in_part_ = false;  // or not all that belongs to the op: stream_passed_ says when what was put there is over,
+  bool exited_ = false;   // and they have ended
   bool has_lane_ = false;
+
+  std::atomic<bool> stream_passed_ = false;  // set by the driver's thread
 
   // The loop's.
   uint64_t published_ = 0;

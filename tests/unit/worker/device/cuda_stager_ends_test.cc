@@ -213,6 +213,51 @@ TEST_F(CudaStagerTest, WhatTheDriverRefusesInTheMiddleOfALaunchEndsTheOpAndNoStr
   }
 }
 
+TEST_F(CudaStagerTest, StreamsOfAnOpThatWasLaunchedInPartAreNotAnotherGroupsBeforeTheyComeToItsEnd) {
+  if (!program_.is_simulated()) GTEST_SKIP() << "a real driver is not told to refuse";
+  void* const stuck_stream = program_.MakeStream();
+  std::atomic<uint32_t>* const go = program_.MakeWord();
+  program_.WaitFor(stuck_stream, go);
+  const auto prepare = [&](uint64_t ticket, GroupId group, void* stream) {
+    return stager_
+        ->Prepare({.ticket = ticket,
+                   .group = GroupHandle(1),
+                   .group_id = group,
+                   .stream = stream,
+                   .tensor = program_.Allocate(4000),
+                   .bytes = 4000})
+        .value();
+  };
+  std::vector<std::shared_ptr<DeviceOp>> in_part;
+  for (const uint64_t ticket : {1, 2}) {
+    in_part.push_back(prepare(ticket, GroupId(71), stuck_stream));
+    program_.RefuseNext("cuLaunchKernel");
+    EXPECT_FALSE(Launch(in_part.back()).ok());
+    stager_->EndOp(ticket, /*well=*/false);
+  }
+  for (const uint64_t ticket : {3, 4}) ASSERT_TRUE(Launch(prepare(ticket, GroupId(72), stream_)).ok());
+  EXPECT_TRUE(Await([this] { return ready_ == 2; })) << ready_ << " are ready";
+  stager_->EndOp(3, true);
+  stager_->EndOp(4, true);
+  // What follows the op in its caller's stream comes behind what was put there for it.
+  std::byte* const filled = program_.Allocate(4);
+  const auto read = [&] {
+    const std::vector<float> numbers = program_.Read(stream_, filled, 1);
+    program_.Synchronize(stream_);
+    return numbers[0];
+  };
+  program_.Fill(stream_, filled, 1, 1);
+  void* const follows = program_.MakeStream();
+  program_.Synchronize(stream_);
+  EXPECT_FALSE(stager_->WaitOnStream(*in_part[0], follows).ok());
+  program_.Fill(follows, filled, 1, 5);
+  std::this_thread::sleep_for(kAWhile);
+  EXPECT_EQ(read(), 1);
+  *go = 1;
+  program_.Synchronize(follows);
+  EXPECT_EQ(read(), 5);
+}
+
 // A program that frees memory, or loads a kernel, holds the driver's lock until the device is idle.
 TEST_F(CudaStagerTest, TheLoopGoesOnWhileTheDriverIsHeld) {
   if (!program_.is_simulated()) GTEST_SKIP() << "a real driver's locks are its own";
