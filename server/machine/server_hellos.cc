@@ -106,9 +106,8 @@ int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refu
   const auto found = group_index_.find(token.group);
   if (found != group_index_.end()) return static_cast<int>(found->second);
   *refusal = Refusal::kNoSlotMemory;
-  const auto cell = std::find_if(groups_.begin(), groups_.end(), [](const GroupCell& c) { return c.group == nullptr; });
-  if (cell == groups_.end()) {
-    *text = absl::StrCat("server ", options_.server_name, " has its limit of ", groups_.size(), " groups open");
+  if (group_index_.size() >= options_.max_groups) {
+    *text = absl::StrCat("server ", options_.server_name, " has its limit of ", options_.max_groups, " groups open");
     return -1;
   }
   uint32_t credit = token.credit_chunks;
@@ -129,6 +128,8 @@ int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refu
                          " are free; start the server with more --slot-memory or use smaller chunks");
     return -1;
   }
+  auto cell = std::find_if(groups_.begin(), groups_.end(), [](const GroupCell& c) { return c.group == nullptr; });
+  if (cell == groups_.end()) cell = groups_.emplace(groups_.end());
   const auto index = static_cast<uint32_t>(cell - groups_.begin());
   ++cell->generation;
   cell->group = std::make_unique<ServerGroup>(token, epoch, credit, *region);

@@ -47,7 +47,9 @@ uint64_t ServerCounters::RefusalTotal() const {
 }
 
 ServerMachine::ServerMachine(const ServerMachineOptions& options)
-    : options_(options), pool_(options.slot_memory_bytes), groups_(options.max_groups) {}
+    : options_(options), pool_(options.slot_memory_bytes) {
+  groups_.reserve(options.max_groups);
+}
 
 uint64_t ServerMachine::Pack(OperationToken token) {
   return uint64_t{token.group_index} << 48 | uint64_t{token.generation} << 32 | uint64_t{token.slot} << 16 | token.rank;

@@ -40,7 +40,7 @@ struct ServerMachineOptions {
   TokenKey token_key{};
   uint64_t slot_memory_bytes = 0;  // of this I/O thread
   uint32_t window_bytes = 0;       // in flight per worker, as far as slot memory allows; 0: as the group's token says
-  uint32_t max_groups = 256;
+  uint32_t max_groups = 4096;      // open at a time; each rail of a group counts
   uint64_t waiting_report_ns = kNsPerS / 4;    // then a chunk's contributors are told which ranks are missing
   uint64_t lease_ttl_ns = kDefaultLeaseTtlNs;  // of the cluster, until SchedulerHeard says another
 };
@@ -201,7 +201,7 @@ class ServerMachine {
   ServerMachineOptions options_;
   BufferPool pool_;
   bool draining_ = false;
-  std::vector<GroupCell> groups_;
+  std::vector<GroupCell> groups_;  // as many as were ever open at a time, for all of which there is room
   absl::flat_hash_map<GroupId, uint32_t> group_index_;  // looked up, never walked
   absl::flat_hash_map<PeerId, Peer> peers_;             // likewise
   std::deque<EndedGroup> ended_groups_;                 // the newest

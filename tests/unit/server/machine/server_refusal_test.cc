@@ -332,6 +332,16 @@ TEST(ServerRefusal, MoreGroupsThanTheLimitAreRefused) {
   EXPECT_EQ(server.TakeNote().header.type, FrameType::kWelcome);
 }
 
+TEST(ServerRefusal, TheRailsOfManyJobsFit) {
+  ServerDriver server;
+  constexpr uint64_t kJobs = 40;
+  constexpr uint64_t kRails = 8;
+  for (uint64_t group = 1; group <= kJobs * kRails; ++group) {
+    server.Join(0, 1, group);
+    ASSERT_EQ(server.TakeNote().header.type, FrameType::kWelcome) << group;
+  }
+}
+
 TEST(ServerRefusal, AHelloToAGroupThatFailedIsToldWhy) {
   ServerDriver server;
   const PeerId first = server.Join(0, 2);
