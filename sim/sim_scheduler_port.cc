@@ -95,21 +95,25 @@ std::vector<scheduler::ServerWaitReport> AsReports(const HeartbeatCall& call) {
   return reports;
 }
 
+scheduler::WorkerLoad AsLoad(const WorkerCounters& counters) {
+  return {.ops_completed = counters.ops_completed,
+          .ops_failed = counters.ops_failed,
+          .bytes_pushed = counters.bytes_pushed,
+          .bytes_pulled = counters.bytes_pulled,
+          .op_time_ns_total = counters.op_time_ns_total,
+          .away_ns_total = counters.away_ns_total,
+          .counted_ns_total = counters.counted_ns_total,
+          .op_times = counters.op_times,
+          .refusals = counters.refusals,
+          .bytes_on_node = counters.bytes_on_node,
+          .retained_results = counters.retained_results};
+}
+
 scheduler::Request AsRequest(const HeartbeatCall& call) {
   return scheduler::HeartbeatWorker{.job = call.member.job,
                                     .rank = call.member.rank,
                                     .incarnation = call.member.incarnation,
-                                    .load = {.ops_completed = call.load.ops_completed,
-                                             .ops_failed = call.load.ops_failed,
-                                             .bytes_pushed = call.load.bytes_pushed,
-                                             .bytes_pulled = call.load.bytes_pulled,
-                                             .op_time_ns_total = call.load.op_time_ns_total,
-                                             .away_ns_total = call.load.away_ns_total,
-                                             .counted_ns_total = call.load.counted_ns_total,
-                                             .op_times = call.load.op_times,
-                                             .refusals = call.load.refusals,
-                                             .bytes_on_node = call.load.bytes_on_node,
-                                             .retained_results = call.load.retained_results},
+                                    .load = AsLoad(call.load),
                                     .server_waits = AsReports(call)};
 }
 
@@ -127,6 +131,8 @@ scheduler::Request AsRequest(const ReportServerCall& call) {
 }
 
 scheduler::Request AsRequest(const LeaveJobCall& call) {
+  std::optional<scheduler::WorkerLoad> load;
+  if (call.load.has_value()) load = AsLoad(*call.load);
   return scheduler::LeaveJob{.job = call.member.job,
                              .rank = call.member.rank,
                              .incarnation = call.member.incarnation,
@@ -134,7 +140,8 @@ scheduler::Request AsRequest(const LeaveJobCall& call) {
                              .failed = call.failed,
                              .failures = AsFailures(call.failures),
                              .given_up_requests = AsGivenUp(call.given_up_requests),
-                             .committed_groups = call.committed_groups};
+                             .committed_groups = call.committed_groups,
+                             .load = load};
 }
 
 void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* moved,

@@ -376,7 +376,7 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
   } else if (const auto* failure = std::get_if<GroupFailure>(&outcome)) {
     membership_commands_.emplace_back(*failure);
   } else if (std::holds_alternative<ShutdownDone>(outcome)) {
-    membership_commands_.emplace_back(LeaveCommand{.reason = "done"});
+    membership_commands_.emplace_back(LeaveCommand{.reason = "done", .counters = loop_->counters()});
   }
 }
 

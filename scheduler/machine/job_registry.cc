@@ -257,7 +257,8 @@ absl::StatusOr<const Job*> JobRegistry::FindMember(JobId id, JobRank rank, Incar
 absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   const absl::StatusOr<const Job*> job = FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return job.status();
-  TakeLoad(&jobs_.at(request.job), request, now);
+  TakeAwayTime(&jobs_.at(request.job), request, now);
+  TakeLoad(&jobs_.at(request.job), request.rank, request.load, now);
   TakeServerWaits(&jobs_.at(request.job), request, now);
   Worker& worker = jobs_.at(request.job).workers.at(request.rank);
   worker.signs.OnHeartbeat(now);
@@ -265,16 +266,19 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   return absl::OkStatus();
 }
 
-void JobRegistry::TakeLoad(Job* job, const HeartbeatWorker& request, Now now) {
-  Worker& worker = job->workers.at(request.rank);
+void JobRegistry::TakeAwayTime(Job* job, const HeartbeatWorker& request, Now now) {
   job->slow_ranks.away().OnHeartbeat(request.rank, request.load.away_ns_total, request.load.counted_ns_total,
                                      request.load.ops_completed, now);
+}
+
+void JobRegistry::TakeLoad(Job* job, JobRank rank, const WorkerLoad& load, Now now) {
+  Worker& worker = job->workers.at(rank);
   if (!worker.heard) job->load.ForgetRates();
   worker.heard = true;
-  if (!job->load.Add(worker.load, request.load, now)) return;
-  worker.growth.Note(request.load, now);
-  worker.load = request.load;
-  worker.load.transports = CleanText(request.load.transports);
+  if (!job->load.Add(worker.load, load, now)) return;
+  worker.growth.Note(load, now);
+  worker.load = load;
+  worker.load.transports = CleanText(load.transports);
 }
 
 void JobRegistry::HoldLease(JobId job, JobRank rank) { jobs_.at(job).workers.at(rank).lease_expires_ns = kNoDeadline; }
@@ -288,6 +292,7 @@ absl::StatusOr<JobRegistry::Gone> JobRegistry::Leave(const LeaveJob& request, No
   if (!job.ok()) return job.status();
   const std::string reason =
       request.reason.empty() ? (request.failed ? "it gave up" : "it left") : CleanText(request.reason);
+  if (request.load.has_value()) TakeLoad(&jobs_.at(request.job), request.rank, *request.load, now);
   return MarkGone(&jobs_.at(request.job), request.rank, request.failed ? MemberPhase::kLost : MemberPhase::kLeft,
                   reason, now);
 }

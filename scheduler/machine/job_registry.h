@@ -231,7 +231,8 @@ class JobRegistry {
   // Members send one so often.
   uint64_t HeartbeatNs() const { return lease_ttl_ns_ / 3; }
   // What the rank has counted.
-  void TakeLoad(Job* job, const HeartbeatWorker& request, Now now);
+  void TakeAwayTime(Job* job, const HeartbeatWorker& request, Now now);
+  void TakeLoad(Job* job, JobRank rank, const WorkerLoad& load, Now now);
   // For which servers the rank waits, of groups of its own in their present epochs.
   void TakeServerWaits(Job* job, const HeartbeatWorker& request, Now now);
   absl::StatusOr<Job*> JobToJoin(const JoinJob& request, Joined* joined, Now now);

@@ -229,6 +229,7 @@ struct LeaveJob {
   std::vector<GroupFailure> failures = {};
   std::vector<GivenUpRequest> given_up_requests = {};
   std::vector<GroupId> committed_groups = {};  // as in CloseGroups, of groups that no CloseGroups has told
+  std::optional<WorkerLoad> load = {};         // all that it has counted; nullopt: not told
 };
 
 struct ReportServer {

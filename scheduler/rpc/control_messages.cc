@@ -191,6 +191,8 @@ HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
 }
 
 LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
+  std::optional<WorkerLoad> load;
+  if (message.has_load()) load = FromMessage(message.load());
   return {.job = JobId(message.job_id()),
           .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
@@ -198,7 +200,8 @@ LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
           .failed = message.failed(),
           .failures = FailuresOf(message),
           .given_up_requests = GivenUpOf(message),
-          .committed_groups = CommittedOf(message)};
+          .committed_groups = CommittedOf(message),
+          .load = std::move(load)};
 }
 
 ReportServer FromMessage(const v1::ReportServerRequest& message) {

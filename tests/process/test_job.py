@@ -99,6 +99,8 @@ def test_f14_a_rank_that_stops_calling_is_named_at_the_deadline(cluster: Cluster
     assert text.startswith("DEADLINE_EXCEEDED") and "rank 1" in text, text
     at_deadline = r'^group "world" of job "test": rank 0 on .*is not done after 3(\.\d)? s.*rank 1'
     cluster.told("F14", "group-failed", at_deadline)
+    load = cluster.shoalctl("jobs")[0]["jobs"][0]["load"]
+    assert int(load["ops_failed"]) == 1, "no heartbeat was due after it"
 
 
 def test_i1_same_bits_over_shared_memory_and_over_the_network(cluster: Cluster):

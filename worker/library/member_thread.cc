@@ -126,9 +126,9 @@ std::shared_ptr<const ShardMap> MemberThread::WaitForMap(uint64_t deadline_ns) {
 
 void MemberThread::Close() { queue_->PushAlways(CloseCommand{}).IgnoreError(); }
 
-void MemberThread::Leave(const std::string& reason, bool failed) {
+void MemberThread::Leave(const std::string& reason, bool failed, std::optional<WorkerCounters> counters) {
   // The machine says Left within two seconds; Cancelled: it has.
-  if (queue_->PushAlways(LeaveCommand{reason, failed}).ok()) {
+  if (queue_->PushAlways(LeaveCommand{reason, failed, std::move(counters)}).ok()) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return ended_; });
   }

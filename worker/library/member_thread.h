@@ -54,9 +54,9 @@ class MemberThread {
 
   // Ends what callers wait for, with Cancelled. The lease is renewed until Leave.
   void Close();
-  // Tells the scheduler that this process leaves the job, for two seconds at most, and ends the thread. Call Close
-  // first. Idempotent; one thread at a time.
-  void Leave(const std::string& reason, bool failed);
+  // Tells the scheduler that this process leaves the job and what it has counted (nullopt: that can not be known), for
+  // two seconds at most, and ends the thread. Call Close first. Idempotent; one thread at a time.
+  void Leave(const std::string& reason, bool failed, std::optional<WorkerCounters> counters);
   // After Leave: the colocated server of this process, now the caller's. Null: none runs.
   std::unique_ptr<ColocatedServer> TakeServer();
 

@@ -197,7 +197,8 @@ void WorkerClient::Close() {
   io_->Stop(kGoodbyeMs);
   const absl::StatusOr<WorkerCounters> after = io_->Counters();
   const bool ops_were_open = before.ok() && after.ok() && after->ops_failed > before->ops_failed;
-  member_->Leave(ops_were_open ? "it closed with all-reduces open" : "it closed", ops_were_open);
+  member_->Leave(ops_were_open ? "it closed with all-reduces open" : "it closed", ops_were_open,
+                 after.ok() ? std::optional(*after) : std::nullopt);
   completions_.Close();
   // After a failure nobody waits for results: a failed op breaks its group on all ranks.
   const bool failed = after.ok() && after->ops_failed > 0;

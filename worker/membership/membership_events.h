@@ -3,6 +3,7 @@
 #define SHOAL_WORKER_MEMBERSHIP_MEMBERSHIP_EVENTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -38,7 +39,8 @@ struct CloseCommand {};
 // Leaves the job; Left follows within two seconds, and nothing after that.
 struct LeaveCommand {
   std::string reason;
-  bool failed = false;  // the other ranks are told that this one is lost
+  bool failed = false;                          // the other ranks are told that this one is lost
+  std::optional<WorkerCounters> counters = {};  // all that the worker has counted, where that is known
 };
 
 // Answers ReadStatistics.

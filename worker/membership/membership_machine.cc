@@ -87,7 +87,8 @@ void MembershipMachine::OnEvent(const LeaveCommand& command, Now now, Membership
                     .failed = command.failed,
                     .failures = closed_groups_.UntoldFailures(),
                     .given_up_requests = closed_groups_.UntoldGivenUp(),
-                    .committed_groups = closed_groups_.UntoldCommitted()};
+                    .committed_groups = closed_groups_.UntoldCommitted(),
+                    .load = command.counters};
   StopWorking(actions);
   leave_asked_ = true;
   if (leaving_.under_way()) return;

@@ -120,6 +120,7 @@ struct LeaveJobCall {
   std::vector<GroupFailure> failures = {};
   std::vector<GivenUpRequest> given_up_requests = {};
   std::vector<GroupId> committed_groups = {};
+  std::optional<WorkerCounters> load = {};  // all that it has counted
 };
 
 using SchedulerCall =

@@ -69,6 +69,25 @@ void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
   }
 }
 
+void ToMessage(const WorkerCounters& counters, v1::WorkerLoad* load) {
+  load->set_ops_completed(counters.ops_completed);
+  load->set_ops_failed(counters.ops_failed);
+  load->set_bytes_pushed(counters.bytes_pushed);
+  load->set_bytes_pulled(counters.bytes_pulled);
+  load->set_op_time_ns_total(counters.op_time_ns_total);
+  load->set_away_ns_total(counters.away_ns_total);
+  load->set_counted_ns_total(counters.counted_ns_total);
+  load->mutable_op_time_counts()->Add(counters.op_times.counts.begin(), counters.op_times.counts.end());
+  load->set_refusals(counters.refusals);
+  load->set_bytes_on_node(counters.bytes_on_node);
+  load->set_retained_results(counters.retained_results);
+  std::set<std::string> transports;
+  for (const ShardTraffic& shard : counters.shards) {
+    if (!shard.transport.empty()) transports.insert(shard.transport);
+  }
+  load->set_transports(absl::StrJoin(transports, ","));
+}
+
 }  // namespace
 
 v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
@@ -120,23 +139,7 @@ v1::CloseGroupsRequest ToMessage(const CloseGroupsCall& call) {
 
 v1::HeartbeatWorkerRequest ToMessage(const HeartbeatCall& call) {
   auto message = From<v1::HeartbeatWorkerRequest>(call.member);
-  v1::WorkerLoad& load = *message.mutable_load();
-  load.set_ops_completed(call.load.ops_completed);
-  load.set_ops_failed(call.load.ops_failed);
-  load.set_bytes_pushed(call.load.bytes_pushed);
-  load.set_bytes_pulled(call.load.bytes_pulled);
-  load.set_op_time_ns_total(call.load.op_time_ns_total);
-  load.set_away_ns_total(call.load.away_ns_total);
-  load.set_counted_ns_total(call.load.counted_ns_total);
-  load.mutable_op_time_counts()->Add(call.load.op_times.counts.begin(), call.load.op_times.counts.end());
-  load.set_refusals(call.load.refusals);
-  load.set_bytes_on_node(call.load.bytes_on_node);
-  load.set_retained_results(call.load.retained_results);
-  std::set<std::string> transports;
-  for (const ShardTraffic& shard : call.load.shards) {
-    if (!shard.transport.empty()) transports.insert(shard.transport);
-  }
-  load.set_transports(absl::StrJoin(transports, ","));
+  ToMessage(call.load, message.mutable_load());
   for (const ServerWaitWindow& each : call.load.server_waits) {
     v1::ServerWaitWindow& window = *message.add_server_waits();
     window.set_group_id(each.group.value());
@@ -174,6 +177,7 @@ v1::LeaveJobRequest ToMessage(const LeaveJobCall& call) {
   AddFailures(call.failures, &message);
   AddCommitted(call.committed_groups, &message);
   AddGivenUp(call.given_up_requests, &message);
+  if (call.load.has_value()) ToMessage(*call.load, message.mutable_load());
   return message;
 }
 

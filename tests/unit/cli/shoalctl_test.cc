@@ -360,9 +360,9 @@ TEST(CompletionTest, BashCompletesCommandsOptionsAndNames) {
 TEST(CompletionTest, ANameThatAShellWouldExpandIsNotOffered) {
   const std::string made = absl::StrCat(testing::TempDir(), "/made_by_a_name_", getpid());
   v1::ListJobsResponse jobs;
-  for (const std::string& name : {absl::StrCat("$(touch${IFS}", made, ")"), absl::StrCat("`touch${IFS}", made, "`"),
-                                  std::string("${HOME}"), std::string("g*"), std::string("g;id"), std::string("-rf"),
-                                  std::string("gpt/2024:a.b-c_d@e")}) {
+  for (const std::string& name :
+       {absl::StrCat("$(touch${IFS}", made, ")"), absl::StrCat("`touch${IFS}", made, "`"), std::string("${HOME}"),
+        std::string("g*"), std::string("g;id"), std::string("-rf"), std::string("gpt/2024:a.b-c_d@e")}) {
     v1::JobStatus* const job = jobs.add_jobs();
     job->set_name(name);
     job->set_state("running");

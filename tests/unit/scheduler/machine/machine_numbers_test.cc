@@ -98,6 +98,28 @@ TEST(MachineNumbersTest, TheOpTimesOfAJobAreThoseOfAllItsRanks) {
   EXPECT_EQ(harness.Jobs().at(0).load.op_times, expected);
 }
 
+TEST(MachineNumbersTest, WhatARankCountsAfterItsLastHeartbeatIsToldWhenItLeaves) {
+  MachineHarness harness;
+  const JobId job = harness.Ask<JobJoined>(Join("gpt", 1, 0, 100)).job;
+  harness.Ask<WorkerRenewed>(BeatAfter(3, job, 0, 100));
+  LeaveJob leave = Leave(job, 0, 100);
+  leave.load = BeatAfter(5, job, 0, 100).load;
+  leave.load->ops_failed = 2;
+  harness.Ask<Done>(leave);
+  const WorkerLoad load = harness.Jobs().at(0).load;
+  EXPECT_EQ(load.ops_completed, 5u);
+  EXPECT_EQ(load.ops_failed, 2u);
+  EXPECT_TRUE(load.HasOpTimes());
+}
+
+TEST(MachineNumbersTest, ARankThatLeavesWithoutANumberKeepsThoseOfItsLastHeartbeat) {
+  MachineHarness harness;
+  const JobId job = harness.Ask<JobJoined>(Join("gpt", 1, 0, 100)).job;
+  harness.Ask<WorkerRenewed>(BeatAfter(3, job, 0, 100));
+  harness.Ask<Done>(Leave(job, 0, 100));
+  EXPECT_EQ(harness.Jobs().at(0).load.ops_completed, 3u);
+}
+
 TEST(MachineNumbersTest, NumbersOfAJobDoNotFallWhenAProcessComesBackAsARankThatLeft) {
   MachineHarness harness;
   JobId job;

@@ -69,6 +69,13 @@ TEST_F(MembershipTest, AGroupThatHasNotEndedWhenTheProcessLeavesIsGivenUp) {
               ElementsAre(GivenUpRequest{2, "the worker was closed before the group was opened here"}));
 }
 
+TEST_F(MembershipTest, WhatTheWorkerHasCountedIsToldWhenItLeaves) {
+  WorkerCounters counters;
+  counters.ops_completed = 7;
+  driver_.Do(LeaveCommand{.reason = "done", .counters = counters});
+  EXPECT_EQ(LeaveCall().load->ops_completed, 7u);
+}
+
 // Four ranks of the job on two nodes, two on each; this one is rank 2 of the group and belongs to the second rail.
 JoinGroupCommand AsksForFour(uint64_t ticket, uint64_t deadline_ns) {
   return {.ticket = ticket, .request = {.name = "four", .ranks = {4, 5, 6, 7}}, .deadline_ns = deadline_ns};

@@ -20,6 +20,14 @@ TEST(MembershipMessagesTest, AHeartbeatTellsWhatTheWorkerHasCounted) {
   EXPECT_EQ(load.retained_results(), 7u);
 }
 
+TEST(MembershipMessagesTest, ARankThatLeavesTellsAllThatItHasCounted) {
+  LeaveJobCall call;
+  EXPECT_FALSE(ToMessage(call).has_load());
+  call.load = WorkerCounters();
+  call.load->ops_failed = 3;
+  EXPECT_EQ(ToMessage(call).load().ops_failed(), 3u);
+}
+
 TEST(MembershipMessagesTest, ARankThatJoinsTellsHowManyServersItWaitsFor) {
   EXPECT_EQ(ToMessage(JoinJobCall{.member = {}, .min_servers = 3}).min_servers(), 3u);
 }
