@@ -392,6 +392,8 @@ void ShoalBackend::abort() {
     cpu_inner = cpu_inner_;
     cuda_inner = cuda_inner_;
   }
+  // NCCL's block stays: it is of the thread that began it, and torch aborts groups within one.
+  const std::vector<WorkPtr> let_go_of = DropBlock();
   if (group) group->Abort("the process group was aborted by its process");
   if (cpu_inner) cpu_inner->abort();
   if (cuda_inner) cuda_inner->abort();

@@ -9,7 +9,8 @@
 // backend, as far as that is sure to reduce them.
 //
 // Coalescing: NCCL coalesces what is called for CUDA tensors. Works of CPU tensors are gathered, and endCoalescing
-// returns one work for all of them: torch drops those that the calls return.
+// returns one work for all of them: torch drops those that the calls return. It also drops a block in which something
+// is raised, without its end: startCoalescing ends such a block, and abort lets go of what it has gathered.
 //
 // Threads: calls of one backend come from one thread at a time, as c10d asks; shutdown and abort from any.
 // Errors: c10::Error; those of the servers arrive through the work as DistBackendError.
@@ -146,6 +147,8 @@ class ShoalBackend : public c10d::Backend {
   template <typename Call>
   auto OrAbort(const Call& call) const;
   WorkPtr Gathered(WorkPtr work, bool on_cpu);
+  // No coalescing block is open from now on. Returns what the one that was has gathered.
+  std::vector<WorkPtr> DropBlock();
   // Has the completion hooks called when the inner CPU backend's work has succeeded.
   void Watch(const WorkPtr& work);
   c10d::Backend& Inner(const c10::Device& device) const;
@@ -177,8 +180,8 @@ class ShoalBackend : public c10d::Backend {
   std::atomic<uint64_t> sequence_number_{0};
   std::vector<std::shared_ptr<TimeoutExtension>> timeout_extensions_;  // under mutex_
   std::map<c10::DeviceIndex, c10::Stream> return_streams_;
-  bool coalescing_ = false;
-  std::vector<WorkPtr> gathered_;  // of CPU tensors, in the coalescing block
+  std::atomic<bool> coalescing_{false};
+  std::vector<WorkPtr> gathered_;  // of CPU tensors, in the coalescing block; under mutex_
 };
 
 template <typename Call>

@@ -23,7 +23,9 @@ c10d::Backend& ShoalBackend::CpuInner() const {
 }
 
 ShoalBackend::WorkPtr ShoalBackend::Gathered(WorkPtr work, bool on_cpu) {
-  if (coalescing_ && on_cpu && work) gathered_.push_back(work);
+  if (!coalescing_ || !on_cpu || !work) return work;
+  std::lock_guard lock(mutex_);
+  gathered_.push_back(work);
   return work;
 }
 
@@ -137,18 +139,30 @@ void ShoalBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
 }
 
 void ShoalBackend::startCoalescing() {
-  TORCH_CHECK(!coalescing_, "shoal: a coalescing block inside another one; end the first before");
+  if (coalescing_) {
+    // torch does not end a block in which something was raised: whoever began it has that error.
+    try {
+      endCoalescing();
+    } catch (const std::exception& error) {
+      TORCH_WARN("shoal: ending a coalescing block in which something was raised failed: ", TextOf(error));
+    }
+  }
   if (cuda_inner_) cuda_inner_->startCoalescing();
   coalescing_ = true;
 }
 
 ShoalBackend::WorkPtr ShoalBackend::endCoalescing() {
-  coalescing_ = false;
-  std::vector<WorkPtr> works = std::exchange(gathered_, {});
+  std::vector<WorkPtr> works = DropBlock();
   WorkPtr of_cuda = cuda_inner_ ? cuda_inner_->endCoalescing() : nullptr;
   if (of_cuda && works.empty()) return of_cuda;
   if (of_cuda) works.push_back(std::move(of_cuda));
   return c10::make_intrusive<Works>(getRank(), std::move(works));
+}
+
+std::vector<ShoalBackend::WorkPtr> ShoalBackend::DropBlock() {
+  std::lock_guard lock(mutex_);
+  coalescing_ = false;
+  return std::exchange(gathered_, {});
 }
 
 void ShoalBackend::eagerConnectSingleDevice(at::Device device) { Inner(device).eagerConnectSingleDevice(device); }

@@ -1,5 +1,9 @@
 """What the servers don't do goes to the inner backend, and gives what it should."""
 
+import gc
+import weakref
+
+import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
@@ -74,6 +78,56 @@ def send_around() -> None:
 
 def test_point_to_point(cluster):
     run_ranks(RANKS, send_around, environment=cluster.environment())
+
+
+def raise_in_a_block(kept: torch.Tensor) -> None:
+    """What the block has gathered holds `kept`."""
+    with (
+        pytest.raises(RuntimeError, match="contiguous"),  # Gloo's; torch does not end the block then
+        dist.distributed_c10d._coalescing_manager(device=torch.device("cpu")),
+    ):
+        dist.broadcast(kept, src=0)
+        dist.isend(torch.ones(6)[::2], (dist.get_rank() + 1) % dist.get_world_size())
+
+
+def go_on_after_a_block_that_raised() -> None:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    kept = torch.ones(3)
+    raise_in_a_block(kept)
+    gathered = weakref.ref(kept)
+    del kept
+    with pytest.raises(RuntimeError, match="contiguous"):
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.ones(6)[::2], (rank + 1) % ranks)])
+    gc.collect()
+    assert gathered() is None, "the next block lets go of what the one that raised has gathered"
+    send_around()
+    reduced = torch.ones(3)
+    dist.all_reduce(reduced)
+    assert (reduced == ranks).all()
+
+
+def test_a_coalescing_block_that_raised_is_over_when_the_next_one_begins(cluster):
+    run_ranks(RANKS, go_on_after_a_block_that_raised, environment=cluster.environment())
+
+
+def abort_after_a_block_that_raised(whole_process: bool) -> None:
+    kept = torch.ones(3)
+    raise_in_a_block(kept)
+    gathered = weakref.ref(kept)
+    del kept
+    group = dist.group.WORLD
+    if whole_process:
+        dist.distributed_c10d._abort_process_group()  # opens a block itself
+        assert not dist.is_initialized()
+    else:
+        group.abort()
+    gc.collect()
+    assert gathered() is None, "an abort lets go of what the block has gathered"
+
+
+@pytest.mark.parametrize("whole_process", [False, True])
+def test_a_group_can_be_aborted_after_a_coalescing_block_that_raised(cluster, whole_process):
+    run_ranks(2, abort_after_a_block_that_raised, whole_process, environment=cluster.environment())
 
 
 def reduce_unsupported() -> None:
