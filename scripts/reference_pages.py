@@ -214,6 +214,11 @@ One H200 ran most of them on 2026-11-26. Seven pass, and what failed in the othe
 
     build/venv/bin/python tests/gpu/run_checks.py
 
+A test may be skipped for what a real device lacks: then its reason begins with "a real device" or "a real driver". Any
+other skip is a failure. Programs of the library get torch's NCCL unless `SHOAL_NCCL_LIBRARY` names another one. The
+result of the rates says whether an all-reduce of 256 MiB met its number (at most 1.15 times the slower of the copies to
+and from the device and the transport), missed it, which is a failure, or was not judged, as where ranks share a device.
+
 For a node without a network, `make dist` packs programs, libraries, sources of the plugin and the checks into one file
 of some 10 MB in `build/dist/`. Unpack it there and run `python3 tests/gpu/run_checks.py` in it, with a python that has
 torch: that compiles the plugin first. The bundle has no RDMA.

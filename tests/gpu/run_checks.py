@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 
-from gpu_checks import CHECKS, Check
+from gpu_checks import ACCEPTED_SKIPS, CHECKS, Check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VENV_PYTHON = ROOT / "build/venv/bin/python"
@@ -43,6 +43,11 @@ print(json.dumps({
     "devices": [torch.cuda.get_device_name(each) for each in range(torch.cuda.device_count())],
 }))
 """
+NCCL_BESIDE_TORCH = """
+import pathlib, sys
+paths = (pathlib.Path(folder) / "nvidia/nccl/lib/libnccl.so.2" for folder in sys.path)
+print(next((path for path in paths if path.is_file()), ""))
+"""
 
 
 @dataclasses.dataclass
@@ -50,7 +55,7 @@ class Outcome:
     command: str
     expected: str
     state: str  # "passed", "failed" or "not run"
-    why: str = ""
+    why: str = ""  # or the verdict of a check that has one
     seconds: float = 0.0
     output: list[str] = dataclasses.field(default_factory=list)
 
@@ -65,6 +70,14 @@ def counts_of(output: str) -> collections.Counter:
     return counts
 
 
+def reasons_of_skips(output: str) -> list[str]:
+    """Why tests were skipped, as GoogleTest and pytest say; at least one for each of them."""
+    reasons = re.findall(r"^\S+:\d+: Skipped\n(.*)$", output, re.MULTILINE)
+    for number, reason in re.findall(r"^SKIPPED \[(\d+)\] \S+: (.*)$", output, re.MULTILINE):
+        reasons += int(number) * [reason]
+    return reasons
+
+
 class Runner:
     def __init__(self, out: pathlib.Path) -> None:
         self._out = out
@@ -77,6 +90,16 @@ class Runner:
             paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
             self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self._text = out / "text.txt"
+        self._library_environment = self._environment | self._nccl()
+
+    def _nccl(self) -> dict[str, str]:
+        """Torch's NCCL, which a program without torch does not find by itself, unless the caller names one."""
+        if "SHOAL_NCCL_LIBRARY" in os.environ:
+            return {}
+        command = [self.python, "-c", NCCL_BESIDE_TORCH]
+        asked = subprocess.run(command, env=self._environment, capture_output=True, text=True, check=True)
+        path = asked.stdout.strip()
+        return {"SHOAL_NCCL_LIBRARY": path} if path else {}
 
     def prepare(self) -> Outcome:
         """The plugin, in the bundle; a text to train on."""
@@ -99,6 +122,7 @@ class Runner:
         if asked.returncode != 0:
             sys.exit(f"{self.python} has no torch that works: {asked.stderr.strip().splitlines()[-1:]}")
         found |= json.loads(asked.stdout.splitlines()[-1])
+        found["nccl of the library"] = self._library_environment.get("SHOAL_NCCL_LIBRARY", "the system's")
         for name, command in {
             "driver": ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
             "nvcc": ["nvcc", "--version"],
@@ -112,9 +136,10 @@ class Runner:
         paths = {"python": self.python, "text": self._text, "out": self._out}
         command = check.command.format(**{name: shlex.quote(str(path)) for name, path in paths.items()})
         outcome = Outcome(check.shown, check.expected, "failed")
+        environment = self._library_environment if check.part == "library" else self._environment
         begun = time.monotonic()
         process = subprocess.Popen(
-            shlex.split(command), cwd=ROOT, env=self._environment | dict(check.environment), text=True,
+            shlex.split(command), cwd=ROOT, env=environment | dict(check.environment), text=True,
             errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
@@ -128,6 +153,8 @@ class Runner:
         outcome.output = output.splitlines()[-LINES_KEPT:]
         if not outcome.why:
             outcome.state = "passed"
+        verdicts = [line for line in output.splitlines() if check.verdict and line.startswith(check.verdict)]
+        outcome.why = "; ".join(filter(None, [outcome.why, *verdicts]))
         return outcome
 
     def _judge(self, check: Check, code: int, output: str) -> str:
@@ -136,8 +163,12 @@ class Runner:
             return f"its exit code is {code}"
         if check.output not in output:
             return f'its output lacks "{check.output}"'
+        reasons = reasons_of_skips(output)
+        unaccepted = sorted({reason for reason in reasons if not reason.startswith(ACCEPTED_SKIPS)})
+        if unaccepted:
+            return f"tests were skipped: {'; '.join(unaccepted)}"
         skipped = counts_of(output)["skipped"]
-        return "" if skipped <= check.skipped else f"{skipped} tests were skipped, and {check.skipped} may be"
+        return "" if skipped <= len(reasons) else f"{skipped} tests were skipped, and not for each of them it says why"
 
 
 def why_not(check: Check, devices: int) -> str:

@@ -138,4 +138,5 @@ def test_the_rates_are_measured_on_a_cpu_as_well(tmp_path: pathlib.Path):
     subprocess.run([*command, "--output", tmp_path / "rates.json"], check=True, timeout=300)
     rates = json.loads((tmp_path / "rates.json").read_text(encoding="utf-8"))
     assert rates["errors"] == {}
+    assert rates["verdict"] == "256 MiB not judged: the tensors are in host memory"
     assert all(len(rates["median_us"][backend]) == 2 for backend in ("shoal", "gloo"))

@@ -375,7 +375,7 @@ def capture() -> str:
         return written.read().decode()
 
 
-@pytest.mark.skipif(device_under_test.ON_GPU, reason="there, NCCL is the inner backend: test_torch_cuda.py")
+@pytest.mark.skipif(device_under_test.ON_GPU, reason="a real device has NCCL as its inner backend: test_torch_cuda.py")
 def test_a_captured_reduction_is_the_inner_backends_and_says_so_once(settings):
     for text in run_ranks(2, capture, environment=settings):
         assert text.count("captured into a CUDA graph is reduced by the inner backend") == 1
@@ -440,7 +440,7 @@ def reduce_on_another_device() -> tuple[str, str]:
     return first_and_last_error(lambda: dist.all_reduce(tensor))
 
 
-@pytest.mark.skipif(device_under_test.ON_GPU, reason="a rank of these tests uses one GPU")
+@pytest.mark.skipif(device_under_test.ON_GPU, reason="a real device is the only one that a rank of these tests uses")
 def test_by_nccl_a_tensor_on_another_device_of_the_rank_is_an_error_on_all_ranks(cluster):
     environment = cluster.environment() | device_under_test.ON_NODES | {"SHOAL_BLOCKING_WAIT": "1"}
     of_rank_0, of_rank_1 = run_ranks(2, reduce_on_another_device, environment=environment)

@@ -49,7 +49,8 @@ class ProgramOnDevice {
   }
 
   uint32_t device() const { return device_; }
-  bool is_simulated() const { return dlsym(library_, "simulated_cuda_fail") != nullptr; }
+  // A driver that a person names counts as a real one, whatever it is.
+  bool is_simulated() const { return std::getenv("SHOAL_TEST_CUDA_LIBRARY") == nullptr; }
 
   // The device is this thread's. Once for each thread.
   void Enter() { Call<void*>("cuCtxPushCurrent_v2", context_); }
@@ -102,14 +103,12 @@ class ProgramOnDevice {
   }
 
   // Of simulated_cuda.h.
-  void RefuseNext(const char* function) {
-    reinterpret_cast<void (*)(const char*)>(Find("simulated_cuda_refuse_next"))(function);
-  }
-  void HoldDriver(bool hold) { reinterpret_cast<void (*)(int)>(Find("simulated_cuda_hold"))(hold ? 1 : 0); }
-  void Fail(uint32_t device) { reinterpret_cast<void (*)(uint32_t)>(Find("simulated_cuda_fail"))(device); }
-  uint64_t RegisteredBytes() { return reinterpret_cast<uint64_t (*)()>(Find("simulated_cuda_registered_bytes"))(); }
-  uint64_t ObjectsMade() { return reinterpret_cast<uint64_t (*)()>(Find("simulated_cuda_objects_made"))(); }
-  uint64_t CopyKernels() { return reinterpret_cast<uint64_t (*)()>(Find("simulated_cuda_copy_kernels"))(); }
+  void RefuseNext(const char* function) { Simulated<void, const char*>("simulated_cuda_refuse_next", function); }
+  void HoldDriver(bool hold) { Simulated<void, int>("simulated_cuda_hold", hold ? 1 : 0); }
+  void Fail(uint32_t device) { Simulated<void, uint32_t>("simulated_cuda_fail", device); }
+  uint64_t RegisteredBytes() { return Simulated<uint64_t>("simulated_cuda_registered_bytes"); }
+  uint64_t ObjectsMade() { return Simulated<uint64_t>("simulated_cuda_objects_made"); }
+  uint64_t CopyKernels() { return Simulated<uint64_t>("simulated_cuda_copy_kernels"); }
 
  private:
   static Pointer AddressOf(const std::byte* tensor) { return reinterpret_cast<Pointer>(tensor); }
@@ -118,6 +117,11 @@ class ProgramOnDevice {
     void* const function = dlsym(library_, name);
     if (function == nullptr) throw std::runtime_error(dlerror());
     return function;
+  }
+  template <typename Result, typename... Arguments>
+  Result Simulated(const char* name, Arguments... arguments) {
+    if (!is_simulated()) throw std::runtime_error(std::string(name) + ": a real driver has no such function");
+    return reinterpret_cast<Result (*)(Arguments...)>(Find(name))(arguments...);
   }
   template <typename... Arguments>
   void Call(const char* name, Arguments... arguments) {
