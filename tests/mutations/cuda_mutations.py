@@ -19,6 +19,17 @@ ORDER_OF_STREAMS = of_stager("AnOpComesBehindWhatIsInItsCallersStreamAndWhatFoll
 KERNEL_WITHOUT_AN_END = of_ranks("AKernelThatNeverEndsFailsTheOpAtItsDeadlineAndTheWorkerCloses")
 
 CUDA_MUTATIONS = [
+    # ---- copies ----
+    mutation(
+        "what-is-left-over-of-four-numbers-is-not-copied",
+        "a copy moves every number, whatever their count",
+        (
+            "worker/device/copy_kernel.h",
+            "    done = count / 4 * 4;\n",
+            "    done = count;\n",
+        ),
+        test=CxxTest("copy_kernel_test", "CopyKernelTest.NumbersOf16BitsHaveTheHostsBitsAtAnyAddressAndOfAnyCount"),
+    ),
     # ---- streams ----
     mutation(
         "op-does-not-wait-for-its-callers-stream",
@@ -117,6 +128,18 @@ CUDA_MUTATIONS = [
             "  static_cast<void>(well);\n  EndKernel(op->control_, device::OpEnd::kWell);\n",
         ),
         test=of_stager("AnOpWhoseKernelDoesNotComeToItEndsAllTheSame"),
+    ),
+    mutation(
+        "tensor-is-filled-before-all-blocks-have-left",
+        "a failure opens the gate and poisons the result",
+        (
+            "worker/device/copy_kernel.h",
+            "CountUp(&control->left_copying) == kBlocks - 1;",
+            "CountUp(&control->left_copying) == 0;",
+        ),
+        test=CxxTest(
+            "copy_kernel_test", "CopyKernelTest.ATensorIsFilledAsAWholeAlsoIfABlockWasCopyingWhenItsOpFailed"
+        ),
     ),
     mutation(
         "loop-says-well-of-a-failed-op",

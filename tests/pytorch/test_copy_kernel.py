@@ -25,16 +25,37 @@ def test_the_committed_text_is_what_the_sources_give():
     subprocess.run([ROOT / "scripts/copy_kernel.py", "--check"], check=True)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_the_assembler_takes_it(device, tmp_path):
+# What a thread reads and writes, in order, where it copies: a name and its size in bytes each.
+ACCESS = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?(LD|ST)G?\.E(?:\.(128|64|U16|U8))?(?:\.SYS)? ", re.MULTILINE)
+BYTES = {"128": 16, "64": 8, "": 4, "U16": 2, "U8": 1}
+
+
+def assembled(device: str, folder: pathlib.Path) -> tuple[str, str]:
+    """What the assembler says of the kernel, and the device's instructions."""
     text = (ROOT / "worker/device/copy_kernel_ptx.cc").read_text(encoding="utf-8")
-    (tmp_path / "kernel.ptx").write_text(re.search(r'R"ptx\((.*)\)ptx"', text, re.DOTALL).group(1), encoding="utf-8")
+    (folder / "kernel.ptx").write_text(re.search(r'R"ptx\((.*)\)ptx"', text, re.DOTALL).group(1), encoding="utf-8")
     assembler = found("triton/backends/nvidia/bin/ptxas")
     command = [assembler, "-v", "--warning-as-error", f"-arch={device}", "kernel.ptx", "-o", "kernel.cubin"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    disassembler = found("triton/backends/nvidia/bin/nvdisasm")
+    listing = subprocess.run(
+        [disassembler, "-c", "kernel.cubin"], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
+    return done.stderr, listing
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_assembler_takes_it(device, tmp_path):
+    said, listing = assembled(device, tmp_path)
     # Few enough that all blocks fit beside a program's own kernels.
-    assert int(re.search(r"Used (\d+) registers", done.stderr).group(1)) <= 64
+    assert int(re.search(r"Used (\d+) registers", said).group(1)) <= 64
+    # What a thread has loaded is in its registers: through memory of its own it would wait for each load.
+    assert set(re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", said)) == {"0"}
+    accesses = " ".join(f"{name}{BYTES[size]}" for name, size in ACCESS.findall(listing))
+    for load, store in [("LD16", "ST16"), ("LD16", "ST8"), ("LD8", "ST16")]:  # bytes, rounded, widened
+        four = " ".join([load] * 4 + [store] * 4)
+        assert four in accesses, f"no four of {load} are under way before four of {store}: {accesses}"
 
 
 CHECK = """

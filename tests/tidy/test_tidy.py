@@ -270,7 +270,7 @@ LINES_MAX = 600
 def test_files_are_short():
     problems = []
     for path in FILES:
-        if path.suffix not in CODE_SUFFIXES:
+        if path.suffix not in CODE_SUFFIXES or read(path).startswith("// Made by scripts/"):  # which nobody reads
             continue
         lines = read(path).count("\n")
         if lines > LINES_MAX:

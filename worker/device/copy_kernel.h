@@ -47,10 +47,12 @@ struct OpControl {
   // Written by the host.
   Uint64 published;  // commands so far; command i is in commands[i % kCommands]
   Uint64 end;        // an OpEnd; nothing is published after it is set
-  Uint64 unused[14];
+  Uint64 unused_by_host[14];
   // Written by the device.
   Uint64 exited[kBlocks];  // 1: the block touches nothing any more
   Uint64 done[kCommands];  // of command i: i + 1
+  Uint64 left_copying;     // so many blocks copy nothing any more
+  Uint64 unused_by_device[7];
   // Written by the host.
   CopyCommand commands[kCommands];
 };
@@ -72,6 +74,12 @@ SHOAL_DEVICE Uint64 LoadAcquire(const Uint64* from) {
 }
 SHOAL_DEVICE void StoreRelease(Uint64* to, Uint64 value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+// Adds one, and returns what was there. For blocks of one kernel alone: it is not atomic for the host.
+SHOAL_DEVICE Uint64 CountUp(Uint64* counter) {
+  Uint64 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], 1;" : "=l"(before) : "l"(counter) : "memory");
+  return before;
 }
 SHOAL_DEVICE void Pause() { asm volatile("nanosleep.u32 500;"); }
 template <typename Unit>
@@ -96,6 +104,7 @@ inline void Barrier() {}
 inline void FenceForHost() {}
 inline Uint64 LoadAcquire(const Uint64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 inline void StoreRelease(Uint64* to, Uint64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+inline Uint64 CountUp(Uint64* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL); }
 // The test's: it does not let the host touch a tensor, or the device what is not registered.
 void Pause();
 void* DeviceMemory(Uint64 address);
@@ -129,103 +138,109 @@ SHOAL_DEVICE Uint32 WidenBfloat16(Uint16 half) {
   return IsNan32(bits) ? kCanonicalNan32 : bits;
 }
 
+// Without branches: where threads of a device take different ones, all of them wait for each.
 SHOAL_DEVICE Uint16 NarrowToFloat16(Uint32 bits) {
   const Uint32 sign = (bits & kSignBit) >> 16;
   const Uint32 magnitude = bits & ~kSignBit;
-  if (magnitude > kInfinity32) return 0x7e00;                                // NaN
-  if (magnitude >= 0x477ff000u) return static_cast<Uint16>(sign | 0x7c00u);  // 65520 and above round to infinity
-  if (magnitude < 0x33000001u) return static_cast<Uint16>(sign);             // up to half the smallest one: zero
-  Uint32 significand = (magnitude & 0x7fffffu) | 0x800000u;
+  const Uint32 significand = (magnitude & 0x7fffffu) | 0x800000u;
   const Uint32 exponent = magnitude >> 23;
-  Uint32 result;
-  Uint32 dropped_bits;
-  if (exponent >= 113) {
-    result = ((exponent - 112) << 10) + ((significand >> 13) & 0x3ffu);
-    dropped_bits = 13;
-  } else {  // subnormal in 16 bits
-    dropped_bits = 126 - exponent;
-    result = significand >> dropped_bits;
-  }
-  const Uint32 rest = significand & ((1u << dropped_bits) - 1);
-  const Uint32 half_of_last = 1u << (dropped_bits - 1);
-  if (rest > half_of_last || (rest == half_of_last && (result & 1u) != 0)) ++result;
-  return static_cast<Uint16>(sign | result);
+  const bool is_subnormal = exponent < 113;  // in 16 bits
+  // To drop 25 bits leaves nothing, of numbers up to half the smallest one.
+  const Uint32 dropped_bits = !is_subnormal ? 13 : exponent > 101 ? 126 - exponent : 25;
+  const Uint32 last_bit = (significand >> dropped_bits) & 1u;
+  const Uint32 rounded = (significand + (1u << (dropped_bits - 1)) - 1 + last_bit) >> dropped_bits;
+  // The significand's highest bit, or what rounding carries, adds one to the exponent.
+  const Uint32 result = rounded + (is_subnormal ? 0 : (exponent - 113) << 10);
+  if (magnitude > kInfinity32) return 0x7e00;  // NaN
+  return static_cast<Uint16>(sign | (result < 0x7c00u ? result : 0x7c00u));
 }
 
 SHOAL_DEVICE Uint32 WidenFloat16(Uint16 half) {
   const Uint32 sign = (Uint32{half} & 0x8000u) << 16;
-  Uint32 exponent = (half >> 10) & 0x1fu;
-  Uint32 fraction = half & 0x3ffu;
-  if (exponent == 0x1f) return fraction != 0 ? kCanonicalNan32 : (sign | kInfinity32);
-  if (exponent == 0) {
-    if (fraction == 0) return sign;
-    exponent = 1;
-    while ((fraction & 0x400u) == 0) {
-      fraction <<= 1;
-      --exponent;  // below zero: wraps, and is added to below
-    }
-    fraction &= 0x3ffu;
-  }
-  return sign | ((exponent + 112u) << 23) | (fraction << 13);
+  const Uint32 magnitude = half & 0x7fffu;
+  if (magnitude > 0x7c00u) return kCanonicalNan32;
+  // Of a subnormal number, which is normal in 32 bits: so far up, its highest bit adds one to the exponent.
+  const Uint32 shift = magnitude < 0x400u ? static_cast<Uint32>(__builtin_clz(magnitude | 1u)) - 21 : 0;
+  const Uint32 result = (magnitude << (shift + 13)) + ((112 - shift) << 23);
+  if (magnitude == 0) return sign;
+  return sign | (magnitude < 0x7c00u ? result : kInfinity32);
 }
 
 // ---- copies ----
 
-// All threads of the block, element by element of a type; four at a time are under way in each thread.
+// Four elements, which a thread loads or stores at once. (A structure would not do: compilers copy one through memory
+// of the thread, and each load then waits for the one before it.)
+template <typename Element>
+struct Four;
+template <>
+struct Four<Uint16> {
+  using Type = Uint16 __attribute__((vector_size(8)));
+};
+template <>
+struct Four<Uint32> {
+  using Type = Uint32 __attribute__((vector_size(16)));
+};
+
 template <typename Unit>
-SHOAL_DEVICE void CopyUnits(void* to, const void* from, Uint64 count) {
-  Unit* const target = static_cast<Unit*>(to);
-  const Unit* const source = static_cast<const Unit*>(from);
+SHOAL_DEVICE Unit AsItIs(Unit unit) {
+  return unit;
+}
+
+template <typename To, typename From, To (*kConvert)(From)>
+SHOAL_DEVICE typename Four<To>::Type ConvertFour(typename Four<From>::Type four) {
+  return typename Four<To>::Type{kConvert(four[0]), kConvert(four[1]), kConvert(four[2]), kConvert(four[3])};
+}
+
+// All threads of the block, unit by unit; four at a time are under way in each thread.
+template <typename To, typename From, To (*kConvert)(From)>
+SHOAL_DEVICE void ConvertUnits(To* to, const From* from, Uint64 count) {
   const Uint64 step = ThreadCount();
   Uint64 i = ThreadIndex();
   for (; i + 3 * step < count; i += 4 * step) {
-    const Unit a = source[i];
-    const Unit b = source[i + step];
-    const Unit c = source[i + 2 * step];
-    const Unit d = source[i + 3 * step];
-    target[i] = a;
-    target[i + step] = b;
-    target[i + 2 * step] = c;
-    target[i + 3 * step] = d;
+    const From a = from[i];
+    const From b = from[i + step];
+    const From c = from[i + 2 * step];
+    const From d = from[i + 3 * step];
+    to[i] = kConvert(a);
+    to[i + step] = kConvert(b);
+    to[i + 2 * step] = kConvert(c);
+    to[i + 3 * step] = kConvert(d);
   }
-  for (; i < count; i += step) target[i] = source[i];
+  for (; i < count; i += step) to[i] = kConvert(from[i]);
 }
 
-struct alignas(16) SixteenBytes {
-  Uint64 low;
-  Uint64 high;
-};
+// Four elements a unit, where their addresses allow it.
+template <typename To, typename From, To (*kConvert)(From)>
+SHOAL_DEVICE void ConvertElements(To* to, const From* from, Uint64 count) {
+  using FourTo = typename Four<To>::Type;
+  using FourFrom = typename Four<From>::Type;
+  Uint64 done = 0;
+  if (reinterpret_cast<Uint64>(to) % sizeof(FourTo) == 0 && reinterpret_cast<Uint64>(from) % sizeof(FourFrom) == 0) {
+    ConvertUnits<FourTo, FourFrom, ConvertFour<To, From, kConvert>>(reinterpret_cast<FourTo*>(to),
+                                                                    reinterpret_cast<const FourFrom*>(from), count / 4);
+    done = count / 4 * 4;
+  }
+  ConvertUnits<To, From, kConvert>(to + done, from + done, count - done);
+}
+
+template <typename Unit>
+SHOAL_DEVICE void CopyUnits(unsigned char* to, const unsigned char* from, Uint64 bytes) {
+  ConvertUnits<Unit, Unit, AsItIs<Unit>>(reinterpret_cast<Unit*>(to), reinterpret_cast<const Unit*>(from),
+                                         bytes / sizeof(Unit));
+}
 
 SHOAL_DEVICE void CopyBytes(unsigned char* to, const unsigned char* from, Uint64 bytes) {
   const Uint64 alignment = reinterpret_cast<Uint64>(to) | reinterpret_cast<Uint64>(from);
   if ((alignment & 15) == 0) {
-    CopyUnits<SixteenBytes>(to, from, bytes / 16);
+    CopyUnits<Four<Uint32>::Type>(to, from, bytes);
     const Uint64 done = bytes / 16 * 16;
     CopyUnits<unsigned char>(to + done, from + done, bytes - done);
   } else if (((alignment | bytes) & 3) == 0) {
-    CopyUnits<Uint32>(to, from, bytes / 4);
+    CopyUnits<Uint32>(to, from, bytes);
   } else if (((alignment | bytes) & 1) == 0) {
-    CopyUnits<Uint16>(to, from, bytes / 2);
+    CopyUnits<Uint16>(to, from, bytes);
   } else {
     CopyUnits<unsigned char>(to, from, bytes);
-  }
-}
-
-SHOAL_DEVICE void Narrow(const CopyCommand& command) {
-  Uint16* const halves = InHostMemory<Uint16>(command.host);
-  const Uint32* const numbers = InTensor<const Uint32>(command.tensor);
-  const bool is_bfloat16 = command.type == CopyType::kBfloat16;
-  for (Uint64 i = ThreadIndex(); i < command.count; i += ThreadCount()) {
-    halves[i] = is_bfloat16 ? NarrowToBfloat16(numbers[i]) : NarrowToFloat16(numbers[i]);
-  }
-}
-
-SHOAL_DEVICE void Widen(const CopyCommand& command) {
-  Uint32* const numbers = InTensor<Uint32>(command.tensor);
-  const Uint16* const halves = InHostMemory<const Uint16>(command.host);
-  const bool is_bfloat16 = command.type == CopyType::kBfloat16;
-  for (Uint64 i = ThreadIndex(); i < command.count; i += ThreadCount()) {
-    numbers[i] = is_bfloat16 ? WidenBfloat16(halves[i]) : WidenFloat16(halves[i]);
   }
 }
 
@@ -235,14 +250,32 @@ SHOAL_DEVICE void CarryOut(const CopyCommand& command) {
     unsigned char* const host = InHostMemory<unsigned char>(command.host);
     return command.to_device != 0 ? CopyBytes(tensor, host, command.count) : CopyBytes(host, tensor, command.count);
   }
-  if (command.to_device != 0) return Widen(command);
-  Narrow(command);
+  Uint32* const numbers = InTensor<Uint32>(command.tensor);
+  Uint16* const halves = InHostMemory<Uint16>(command.host);
+  if (command.type == CopyType::kBfloat16) {
+    return command.to_device != 0 ? ConvertElements<Uint32, Uint16, WidenBfloat16>(numbers, halves, command.count)
+                                  : ConvertElements<Uint16, Uint32, NarrowToBfloat16>(halves, numbers, command.count);
+  }
+  return command.to_device != 0 ? ConvertElements<Uint32, Uint16, WidenFloat16>(numbers, halves, command.count)
+                                : ConvertElements<Uint16, Uint32, NarrowToFloat16>(halves, numbers, command.count);
+}
+
+template <typename Unit>
+SHOAL_DEVICE void FillUnits(unsigned char* bytes, Uint64 count, Unit value) {
+  Unit* const units = reinterpret_cast<Unit*>(bytes);
+  for (Uint64 i = ThreadIndex(); i < count / sizeof(Unit); i += ThreadCount()) units[i] = value;
+}
+
+SHOAL_DEVICE void FillWithOnes(unsigned char* bytes, Uint64 count) {
+  if ((reinterpret_cast<Uint64>(bytes) & 15) != 0) return FillUnits<unsigned char>(bytes, count, 0xff);
+  FillUnits(bytes, count, Four<Uint32>::Type{~0u, ~0u, ~0u, ~0u});
+  FillUnits<unsigned char>(bytes + count / 16 * 16, count % 16, 0xff);
 }
 
 // What the threads of a block share while they wait.
 struct BlockState {
   Uint32 has_command;
-  OpEnd end;
+  Uint32 fills;
 };
 
 // `tensor`: all of the op's, for the case that it fails.
@@ -252,11 +285,11 @@ SHOAL_DEVICE void RunBlock(OpControl* control, BlockState* state, Uint64 tensor,
     if (leads) {
       for (;;) {
         // The end first: nothing is published after it.
-        state->end = static_cast<OpEnd>(LoadAcquire(&control->end));
-        // Of an op that has failed nothing is copied any more: another block may be filling the tensor.
+        const auto end = static_cast<OpEnd>(LoadAcquire(&control->end));
+        // Of an op that has failed nothing is copied any more.
         const bool is_published = next < LoadAcquire(&control->published);
-        state->has_command = is_published && state->end != OpEnd::kFailed ? 1 : 0;
-        if (state->has_command != 0 || state->end != OpEnd::kNone) break;
+        state->has_command = is_published && end != OpEnd::kFailed ? 1 : 0;
+        if (state->has_command != 0 || end != OpEnd::kNone) break;
         Pause();
       }
     }
@@ -267,11 +300,14 @@ SHOAL_DEVICE void RunBlock(OpControl* control, BlockState* state, Uint64 tensor,
     Barrier();
     if (leads) StoreRelease(&control->done[next % kCommands], next + 1);
   }
-  if (state->end == OpEnd::kFailed) {
-    const Uint64 step = Uint64{kBlocks} * ThreadCount();
-    unsigned char* const bytes = InTensor<unsigned char>(tensor);
-    for (Uint64 i = Uint64{BlockIndex()} * ThreadCount() + ThreadIndex(); i < tensor_bytes; i += step) bytes[i] = 0xff;
+  if (leads) {
+    // The last block fills the tensor: what others still copied would come on top. No block waits for another one,
+    // which may not have begun.
+    const bool is_last = CountUp(&control->left_copying) == kBlocks - 1;
+    state->fills = is_last && static_cast<OpEnd>(LoadAcquire(&control->end)) == OpEnd::kFailed ? 1 : 0;
   }
+  Barrier();
+  if (state->fills != 0) FillWithOnes(InTensor<unsigned char>(tensor), tensor_bytes);
   FenceForHost();
   Barrier();
   if (leads) StoreRelease(&control->exited[BlockIndex()], 1);
