@@ -81,6 +81,7 @@ SAME(context_push, cuCtxPushCurrent);
 SAME(context_pop, cuCtxPopCurrent);
 SAME(context_stream_priorities, cuCtxGetStreamPriorityRange);
 SAME(stream_create, cuStreamCreateWithPriority);
+SAME(stream_is_capturing, cuStreamIsCapturing);
 SAME(stream_wait_event, cuStreamWaitEvent);
 SAME(stream_add_callback, cuStreamAddCallback);
 SAME(event_create, cuEventCreate);
@@ -90,7 +91,6 @@ SAME(host_unregister, cuMemHostUnregister);
 SAME(module_load_data, cuModuleLoadData);
 SAME(module_get_function, cuModuleGetFunction);
 SAME(launch_kernel, cuLaunchKernel);
-static_assert(Passed(decltype(Api::stream_is_capturing){}) == Passed(decltype(&cuStreamIsCapturing){}));
 static_assert(shoal::cuda::kSuccess == CUDA_SUCCESS);
 static_assert(shoal::cuda::kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(shoal::cuda::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
@@ -107,9 +107,12 @@ def test_the_drivers_functions_are_declared_as_in_its_header(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     # What the header's names stand for is what the worker looks up.
-    names = re.findall(r'Find\(handle, "(\w+)"', (ROOT / "worker/device/cuda_api.cc").read_text(encoding="utf-8"))
+    source = (ROOT / "worker/device/cuda_api.cc").read_text(encoding="utf-8")
+    looked_up = re.findall(r'FindFunction\(handle, "(\w+)", &api->(\w+),', source)
+    plain_names = {member: re.sub(r"_v2$", "", name) for name, member in looked_up}
+    assert plain_names == dict(re.findall(r"^SAME\((\w+), (\w+)\);", CHECK, re.MULTILINE))
     text = header.read_text(encoding="utf-8")
-    for name in names:
-        plain = re.sub(r"_v2$", "", name)
+    for name, member in looked_up:
+        plain = plain_names[member]
         is_renamed = re.search(rf"#define\s+{plain}\s+{plain}_v2\b", text) is not None
         assert (name != plain) == is_renamed, name
