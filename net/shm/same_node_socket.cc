@@ -109,13 +109,24 @@ absl::StatusOr<FileDescriptor> ConnectOnThisNode(const std::string& address) {
   if (!connected.ok()) return connected.status();
   const AbstractName name = NameOf(address);
   if (connect(connected->get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0) {
-    return absl::NotFoundError(absl::StrCat("no process of this node listens at ", address));
+    return WhyNotConnected(address, errno);
   }
   if (!IsOfThisUser(connected->get())) {
     return absl::NotFoundError(
         absl::StrCat("the process that listens at ", address, " on this node belongs to another user"));
   }
   return connected;
+}
+
+absl::Status WhyNotConnected(const std::string& address, int error) {
+  if (error == ECONNREFUSED) return absl::NotFoundError(absl::StrCat("no process of this node listens at ", address));
+  if (IsShortage(error)) return Shortage("connect to a Unix socket", error);
+  const std::string text = absl::StrCat("can't connect to the Unix socket of ", address, ": ", std::strerror(error));
+  if (error == EAGAIN) return absl::UnavailableError(absl::StrCat(text, " (too many wait there)"));
+  if (error == EACCES || error == EPERM) {
+    return absl::PermissionDeniedError(absl::StrCat(text, " (SELinux, AppArmor or seccomp forbids it)"));
+  }
+  return absl::InternalError(text);
 }
 
 absl::StatusOr<FileDescriptor> OtherProcess(int socket) {

@@ -60,8 +60,11 @@ absl::StatusOr<FileDescriptor> ListenOnThisNode(const std::string& address);
 // Invalid if no process of this user waits among those looked at: call again while the listener is readable.
 // ResourceExhausted: one waits, and there are no descriptors; the listener stays readable.
 absl::StatusOr<FileDescriptor> AcceptOnThisNode(int listener);
-// NotFound: no process of this node and user listens there. ResourceExhausted: no descriptors.
+// NotFound: no process of this node and user listens there. Unavailable: so many wait there that one more finds no
+// room; try again. PermissionDenied: the kernel forbids it. ResourceExhausted: no descriptors. Internal: anything else.
 absl::StatusOr<FileDescriptor> ConnectOnThisNode(const std::string& address);
+// The above, of what connect(2) said.
+absl::Status WhyNotConnected(const std::string& address, int error);
 
 // Becomes readable when the process at the other end has ended. Invalid: this kernel can't tell, or the process can't
 // be seen from here. ResourceExhausted: no descriptors.

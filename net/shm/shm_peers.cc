@@ -90,7 +90,9 @@ ShmTransportImpl::Peer* ShmTransportImpl::AddPeer(PeerState state, FileDescripto
 
 absl::StatusOr<PeerId> ShmTransportImpl::ConnectIfOnThisNode(const std::string& address) {
   absl::StatusOr<FileDescriptor> socket = ConnectOnThisNode(address);
-  if (!socket.ok()) return socket.status();
+  if (absl::IsResourceExhausted(socket.status())) return socket.status();
+  // Whoever can't be reached this way may be reached over the network.
+  if (!socket.ok()) return absl::NotFoundError(socket.status().message());
   if (absl::Status status = CheckRoomForPeer(); !status.ok()) return status;
   Peer* const peer = AddPeer(PeerState::kGreeting, *std::move(socket), address);
   if (peer == nullptr) return absl::ResourceExhaustedError("there are no descriptors for one more connection");

@@ -40,8 +40,8 @@ struct ShmTransportOptions {
 
 class ShmTransport : public Transport {
  public:
-  // Connect for addresses that may not be of this node. NotFound: no process of this node and user listens there; no
-  // event follows.
+  // Connect for addresses that may not be of this node. NotFound: no process of this node and user listens there, or
+  // it can't be connected to; no event follows.
   virtual absl::StatusOr<PeerId> ConnectIfOnThisNode(const std::string& address) = 0;
   // How many connections are up.
   virtual size_t peer_count() const = 0;

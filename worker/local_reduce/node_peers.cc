@@ -1,6 +1,8 @@
 #include "worker/local_reduce/node_peers.h"
 
 #include <fcntl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -20,6 +22,8 @@ namespace {
 constexpr uint64_t kNodeMagic = 0x6c61636f6c686c73;
 constexpr uint64_t kNodeLayoutVersion = 3;
 constexpr uint64_t kListenerNumber = 0;
+constexpr uint64_t kKnockAgainNumber = 1;
+constexpr int64_t kKnockAgainNs = 10'000'000;
 constexpr uint64_t kProcessBit = uint64_t{1} << 31;  // with a connection's number: its process, not its socket
 // A socket's name has room for 107 bytes.
 constexpr size_t kMaxPlainNameBytes = 64;
@@ -134,18 +138,54 @@ void NodePeers::Begin() {
   if (!spare_.valid()) return SetOwnFailure(NoDescriptor());
   absl::StatusOr<FileDescriptor> listener = ListenOnThisNode(SocketName(self()));
   if (!listener.ok()) return SetOwnFailure(listener.status());
-  absl::Status status = listener_.Watch(*std::move(listener), epoll_, first_key_ + kListenerNumber);
-  for (uint32_t rank = 0; rank < group_.size && status.ok(); ++rank) {
-    if (rank == self()) continue;
-    absl::StatusOr<FileDescriptor> socket = ConnectOnThisNode(SocketName(rank));
-    if (absl::IsNotFound(socket.status())) continue;  // it comes later
-    status = socket.status();
-    if (!status.ok()) break;
-    Connection* const knock = Add(State::kKnocked, *std::move(socket), rank);
-    // What can't be said to it any more, its end will tell.
-    if (knock != nullptr) Greet(knock->socket.get()).IgnoreError();
+  const absl::Status status = listener_.Watch(*std::move(listener), epoll_, first_key_ + kListenerNumber);
+  if (!status.ok()) return SetOwnFailure(status);
+  // Also after a failure: whoever is there is to hear of it.
+  for (uint32_t rank = 0; rank < group_.size; ++rank) {
+    if (rank != self()) Knock(rank);
   }
+}
+
+void NodePeers::Knock(uint32_t rank) {
+  absl::StatusOr<FileDescriptor> socket = ConnectOnThisNode(SocketName(rank));
+  const absl::Status& status = socket.status();
+  if (absl::IsNotFound(status)) return;  // it comes later, and knocks here
+  if (absl::IsUnavailable(status)) return KnockAgainLater(rank);
+  if (absl::IsResourceExhausted(status)) return SetOwnFailure(status);
+  if (!status.ok()) {
+    const char* const way_out =
+        absl::IsPermissionDenied(status) ? "give the containers of this node's ranks one security profile, or " : "";
+    // Nobody's fault, so that all ranks are told, as those that have not met this one are only then.
+    return SetFailure(absl::Status(status.code(), absl::StrCat(NameOf(self()), " can't meet ", NameOf(rank), ": ",
+                                                               status.message(), "; ", way_out,
+                                                               "let ranks use servers instead: SHOAL_NODE_REDUCE=off "
+                                                               "on all of them")),
+                      std::nullopt);
+  }
+  Connection* const knock = Add(State::kKnocked, *std::move(socket), rank);
+  // What can't be said to it any more, its end will tell.
+  if (knock != nullptr) Greet(knock->socket.get()).IgnoreError();
+}
+
+void NodePeers::KnockAgainLater(uint32_t rank) {
+  crowded_.push_back(rank);
+  if (knock_again_.valid()) return;
+  FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer.valid()) return SetOwnFailure(NoDescriptor());
+  const itimerspec times{.it_interval = {.tv_sec = 0, .tv_nsec = kKnockAgainNs},
+                         .it_value = {.tv_sec = 0, .tv_nsec = kKnockAgainNs}};
+  timerfd_settime(timer.get(), 0, &times, nullptr);
+  const absl::Status status = knock_again_.Watch(std::move(timer), epoll_, first_key_ + kKnockAgainNumber);
   if (!status.ok()) SetOwnFailure(status);
+}
+
+void NodePeers::KnockAgain() {
+  uint64_t expirations = 0;
+  [[maybe_unused]] const ssize_t got = read(knock_again_.get(), &expirations, sizeof(expirations));
+  for (const uint32_t rank : std::exchange(crowded_, {})) {
+    if (!HasMet(rank)) Knock(rank);
+  }
+  if (crowded_.empty()) knock_again_.Reset();
 }
 
 NodePeers::Connection* NodePeers::Add(State state, FileDescriptor socket, uint32_t rank) {
@@ -190,6 +230,7 @@ void NodePeers::OnReadable(uint64_t key) {
   const bool process_has_ended = (number & kProcessBit) != 0;
   if (failure_.has_value()) return;
   if (number == kListenerNumber) return AcceptGuests();
+  if (number == kKnockAgainNumber) return KnockAgain();
   for (const auto& owner : connections_) {
     Connection& connection = *owner;
     if (connection.number != (number & ~kProcessBit)) continue;
@@ -287,6 +328,7 @@ void NodePeers::Meet(Connection& connection, int memory_fd) {
   peers_[connection.rank] = &connection;
   ++met_count_;
   if (!met()) return;
+  knock_again_.Reset();
   listener_.Reset();
   spare_.Reset();
   std::erase_if(connections_, [](const auto& other) { return other->state != State::kMet; });
@@ -406,6 +448,7 @@ void NodePeers::End(std::span<const std::byte> news) {
     connection->socket.Reset();
     connection->process.Reset();
   }
+  knock_again_.Reset();
   // Those for whom there was no descriptor: now there is one.
   spare_.Reset();
   for (int i = 0; i < kMaxAcceptsPerCall && listener_.valid(); ++i) {

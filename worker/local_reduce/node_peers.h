@@ -1,9 +1,10 @@
 // How the local ranks of one group meet, wake one another, and learn of each other's end: sockets of this node.
 //
 // Each rank listens under a name made of the meeting's and its own number, then knocks at all others: whoever comes
-// later finds the earlier ones, so nobody tries again and again. With the greeting goes the memory (node_memory.h).
-// Where two knock at each other, the higher rank's connection stays. After that a socket carries bells, and the news
-// that a rank leaves or has failed the group; its end, or that of the process, is the sign of death.
+// later finds the earlier ones, so nobody tries again and again, unless more wait at a rank than there is room for.
+// With the greeting goes the memory (node_memory.h). Where two knock at each other, the higher rank's connection stays.
+// After that a socket carries bells, and the news that a rank leaves or has failed the group; its end, or that of the
+// process, is the sign of death.
 //
 // One thread, which never waits here. The sockets are watched by the caller's epoll.
 #ifndef SHOAL_WORKER_LOCAL_REDUCE_NODE_PEERS_H_
@@ -101,6 +102,10 @@ class NodePeers {
   Connection* Add(State state, FileDescriptor socket, uint32_t rank);
   void Forget(const Connection& connection);
   Connection* FindKnock(uint32_t rank);
+  void Knock(uint32_t rank);
+  // Where there was no room for it.
+  void KnockAgainLater(uint32_t rank);
+  void KnockAgain();
   absl::Status Greet(int socket);
   void AcceptGuests();
   void OnGuest(Connection& guest, bool process_has_ended);
@@ -120,11 +125,13 @@ class NodePeers {
   const uint64_t first_key_;
   std::shared_ptr<OwnedMemory> own_memory_;
   WatchedDescriptor listener_;
-  FileDescriptor spare_;  // until all have met: so that a rank for which there is no descriptor can be told
+  std::vector<uint32_t> crowded_;  // ranks at which there was no room for our knock
+  WatchedDescriptor knock_again_;  // a timer, while there are such
+  FileDescriptor spare_;           // until all have met: so that a rank for which there is no descriptor can be told
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> peers_;  // by rank; nullptr: has not met, or is this one
-  uint32_t next_number_ = 1;
-  uint32_t met_count_ = 0;  // with this rank
+  uint32_t next_number_ = 2;        // after those of the listener and the timer
+  uint32_t met_count_ = 0;          // with this rank
   uint32_t left_count_ = 0;
   uint64_t sleeps_ = 0;  // as in our header
   std::optional<LocalFailure> failure_;

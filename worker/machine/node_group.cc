@@ -285,7 +285,8 @@ std::string NodeGroup::NotOpen(std::span<const LocalRank> missing) const {
   if (rail_ != nullptr && met_) return rail_->group().Description().MissingServers();
   const std::string text = absl::StrCat("group \"", info_->name, "\" is not open: ");
   if (missing.empty()) return absl::StrCat(text, "its ranks have not met on their node in time");
-  return absl::StrCat(text, "its ranks meet on their node, and ", Ranks(missing), " did not come");
+  return absl::StrCat(text, "its ranks meet on their node, and ", Ranks(missing),
+                      " did not come (ranks that run and can't meet can use servers: SHOAL_NODE_REDUCE=off)");
 }
 
 std::string NodeGroup::NotDone(const WorkerOp& op, std::span<const LocalRank> missing, Now now) const {

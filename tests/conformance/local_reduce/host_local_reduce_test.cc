@@ -2,6 +2,7 @@
 #include "worker/local_reduce/host_local_reduce.h"
 
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "net/flight_recorder.h"
 #include "net/wake_up.h"
 #include "process/clock.h"
+#include "tests/conformance/forbidden_call.h"
 #include "tests/conformance/local_reduce/local_reduce_suite.h"
 #include "tests/conformance/open_file_limit.h"
 #include "worker/local_reduce/node_peers.h"
@@ -199,6 +201,43 @@ TEST(HostLocalReduce, StrangersAtTheMeetingAreTurnedAway) {
   }
   ranks.Open(kGroup, name, 0);
   EXPECT_TRUE(ranks.PollUntilAll([](RankUnderTest& rank) { return rank.HasMet(kGroup); }));
+}
+
+// As where the containers of two ranks have different SELinux categories.
+TEST(HostLocalReduce, ARankThatMayNotConnectToAnotherFailsAtOnceAndSaysWhatToDo) {
+  HostNode node;
+  RanksUnderTest ranks(&node, 2, 1);
+  const std::string name = RanksUnderTest::MeetingName(0);
+  ranks.Open(kGroup, name, 0);
+  std::thread([&] {
+    ForbidThisThread(SYS_connect, EACCES);
+    ranks.Open(kGroup, name, 1);
+    ranks[1].Poll();
+  }).join();
+  const std::optional<LocalGroupFailed>& failure = ranks[1].failure(kGroup);
+  ASSERT_TRUE(failure.has_value()) << "it waits for a rank that it can't meet";
+  EXPECT_TRUE(absl::IsPermissionDenied(failure->status)) << failure->status;
+  EXPECT_EQ(failure->culprit, std::nullopt) << "then ranks that have not met this one hear it from the scheduler";
+  EXPECT_THAT(std::string(failure->status.message()),
+              testing::AllOf(testing::StartsWith("local rank 1 of 2 can't meet local rank 0 of 2: "),
+                             testing::HasSubstr("Permission denied"), testing::HasSubstr("one security profile"),
+                             testing::HasSubstr("SHOAL_NODE_REDUCE=off")));
+}
+
+// Of very many ranks that knock at one, which has no time yet.
+TEST(HostLocalReduce, ARankAtWhichThereIsNoRoomIsKnockedAtAgain) {
+  HostNode node;
+  RanksUnderTest ranks(&node, 2, 1);
+  const std::string name = RanksUnderTest::MeetingName(0);
+  ranks.Open(kGroup, name, 1);
+  // Those that have hung up take room as well.
+  int knocks = 0;
+  while (ConnectOnThisNode("local-" + name + ".1").ok()) ASSERT_LT(++knocks, 100'000);
+  ranks.Open(kGroup, name, 0);
+  EXPECT_TRUE(ranks[0].port().Arm() && WaitReadable({ranks[0].port().wake_fd()}, 30'000'000'000))
+      << "it sleeps, and nobody else will wake it";
+  EXPECT_TRUE(ranks.PollUntilAll([](RankUnderTest& rank) { return rank.HasMet(kGroup); }));
+  EXPECT_TRUE(ranks[0].port().Arm() && !WaitReadable({ranks[0].port().wake_fd()}, 50'000'000)) << "it is still woken";
 }
 
 TEST(HostLocalReduce, ARankOfAGroupOfAnotherSizeIsRefusedByName) {

@@ -1,8 +1,12 @@
 // Real processes of this node that are killed or stopped in the middle of traffic. Clauses as in net/transport.h.
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
+#include <thread>
+
 #include "net/shm/same_node_socket.h"
+#include "tests/conformance/forbidden_call.h"
 #include "tests/conformance/peer_process.h"
 #include "tests/conformance/transport/shm_under_test.h"
 #include "tests/conformance/transport/transport_harness.h"
@@ -155,6 +159,15 @@ TEST_F(ShmProcess, MemoryThatADeadProcessHadBorrowedIsUsedAgain) {
     EXPECT_EQ(node_.Count(TransportEventKind::kSent), sent_before + 12);
   }
   node_.ExpectPeerOrder();
+}
+
+TEST_F(ShmProcess, AProcessThatItMayNotConnectToIsLeftToTheNetwork) {
+  absl::Status status;
+  std::thread([&] {
+    ForbidThisThread(SYS_connect, EACCES);
+    status = (*MakeShmTransport({}))->ConnectIfOnThisNode(node_.transport().listen_address()).status();
+  }).join();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
 }
 
 // Connects to the Unix socket of `address`, unlike ConnectOnThisNode without looking who listens there, and says a

@@ -73,10 +73,11 @@ TEST_F(NodeGroupTest, TheOpeningsDeadlineNamesTheRanksThatDidNotCome) {
   EXPECT_THAT(worker.opened, IsEmpty());
   worker.Pass(1);
   ASSERT_THAT(worker.opened, SizeIs(1));
-  EXPECT_EQ(
-      worker.opened[0].status,
-      absl::DeadlineExceededError("group \"world\" is not open: its ranks meet on their node, and rank 2 (rank 6 of "
-                                  "the job) on node-a, rank 3 (rank 7 of the job) on node-a did not come"));
+  EXPECT_EQ(worker.opened[0].status,
+            absl::DeadlineExceededError(
+                "group \"world\" is not open: its ranks meet on their node, and rank 2 (rank 6 of "
+                "the job) on node-a, rank 3 (rank 7 of the job) on node-a did not come (ranks that run "
+                "and can't meet can use servers: SHOAL_NODE_REDUCE=off)"));
   ASSERT_THAT(worker.local_fails, SizeIs(1)) << "the other ranks hear of it";
   EXPECT_EQ(worker.local_fails[0].why, worker.opened[0].status);
   EXPECT_THAT(worker.local_closes, ElementsAre(kGroup));
@@ -114,10 +115,12 @@ TEST_F(NodeGroupTest, AnOpsDeadlineBeforeTheMeetingNamesWhoDidNotCome) {
   worker.Pass(4 * kNsPerS);
   EndOp(&worker, 1, absl::DeadlineExceededError("as the node passes it on"));
   ASSERT_THAT(worker.done, SizeIs(1));
-  EXPECT_EQ(worker.done[0].status,
-            absl::DeadlineExceededError(std::string(kFirstOp) +
-                                        " is not done after 4 s: group \"world\" is not open: its ranks meet on their "
-                                        "node, and rank 0 (rank 4 of the job) on node-a did not come"));
+  EXPECT_EQ(
+      worker.done[0].status,
+      absl::DeadlineExceededError(std::string(kFirstOp) +
+                                  " is not done after 4 s: group \"world\" is not open: its ranks meet on their "
+                                  "node, and rank 0 (rank 4 of the job) on node-a did not come (ranks that run and "
+                                  "can't meet can use servers: SHOAL_NODE_REDUCE=off)"));
 }
 
 TEST(NodeGroup, AWorkerWithoutThePortRefusesItAndOneWithThePortRefusesRails) {

@@ -52,9 +52,11 @@ TEST_F(RailsTest, TheOpeningsDeadlineNamesTheRankOfTheNodeThatDidNotCome) {
   worker.Welcome(0, 8);
   worker.Pass(20 * kNsPerS);
   ASSERT_THAT(worker.opened, SizeIs(1));
-  EXPECT_EQ(worker.opened[0].status,
-            absl::DeadlineExceededError("group \"world\" is not open: its ranks meet on their node, and rank 0 (rank 4 "
-                                        "of the job) on node-a did not come"));
+  EXPECT_EQ(
+      worker.opened[0].status,
+      absl::DeadlineExceededError("group \"world\" is not open: its ranks meet on their node, and rank 0 (rank 4 "
+                                  "of the job) on node-a did not come (ranks that run and can't meet can use servers: "
+                                  "SHOAL_NODE_REDUCE=off)"));
   EXPECT_THAT(worker.NotesOf(FrameType::kGroupFailed), SizeIs(1)) << "its rail hears of it";
   EXPECT_THAT(worker.local_closes, ElementsAre(kGroup));
   EXPECT_THAT(worker.closed, IsEmpty());
