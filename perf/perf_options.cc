@@ -108,9 +108,10 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
       "theirs and --local-world-size is known), and none on the rank's node.",
       &options->colocate_text);
   table->String(
-      "node-reduce", "SHOAL_NODE_REDUCE", "auto|off|host",
+      "node-reduce", "SHOAL_NODE_REDUCE", "auto|off|host|nccl",
       "Whether ranks on one node reduce among themselves. auto: as the scheduler finds best. host: wherever they can, "
-      "through the node's memory. off: never. The same on all ranks.",
+      "through the node's memory. nccl: as host, since tensors here are in host memory. off: never. The same on all "
+      "ranks.",
       &options->node_reduce_text);
   table->Flag("fail-on-server-loss", "",
               "Keep no results for other ranks, and fail when a server is lost. This shows what surviving costs.",
@@ -193,11 +194,12 @@ absl::Status ParseColocation(PerfOptions* options) {
 }
 
 absl::Status ParseNodeReduce(PerfOptions* options) {
+  // Tensors here are in host memory. With nccl those of the plugin go through the node's memory, too.
+  if (options->node_reduce_text == NodeReduceChoiceName(NodeReduceChoice::kNccl)) options->node_reduce_text = "host";
   const std::optional<NodeReduceChoice> choice = NodeReduceChoiceFromName(options->node_reduce_text);
-  // Its tensors are in host memory, with which NCCL has nothing to do.
-  if (!choice || *choice == NodeReduceChoice::kNccl) {
+  if (!choice) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--node-reduce \"", options->node_reduce_text, "\" is unknown; use auto, off or host"));
+        absl::StrCat("--node-reduce \"", options->node_reduce_text, "\" is unknown; use auto, off, host or nccl"));
   }
   options->node_reduce = *choice;
   return absl::OkStatus();

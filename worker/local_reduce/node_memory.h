@@ -16,8 +16,8 @@ namespace shoal {
 
 // Constants of the layout: change kNodeLayoutVersion (node_peers.h) with them.
 inline constexpr uint64_t kSlots = 4;
-// A tensor of at most so many bytes is reduced by every rank for itself.
-inline constexpr uint64_t kWholeTensorBytes = uint64_t{64} << 10;
+// A place has at most so many bytes. A tensor that fits one is reduced by every rank for itself.
+inline constexpr uint64_t kMaxPlaceBytes = uint64_t{64} << 10;
 // What the contributions in all slots of one rank may take together, so that they stay in the processor's cache, as
 // does what was read of the tensor until the result is written there.
 inline constexpr uint64_t kWindowBytes = uint64_t{1} << 20;
@@ -27,7 +27,7 @@ inline constexpr uint64_t kMaxOpsUnderWay = 64;
 
 // The bytes of one rank's piece in one round.
 constexpr uint64_t PlaceBytes(uint32_t ranks) {
-  return std::clamp(kWindowBytes / kSlots / ranks / kPageBytes * kPageBytes, kPageBytes, kWholeTensorBytes);
+  return std::clamp(kWindowBytes / kSlots / ranks / kPageBytes * kPageBytes, kPageBytes, kMaxPlaceBytes);
 }
 
 // What a rank says of an op, before its first contribution to it.

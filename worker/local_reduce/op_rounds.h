@@ -28,8 +28,7 @@ struct OpRounds {
     OpRounds rounds{.element_count = element_count, .ranks = ranks, .shared_type = TypeOnWire(wire, dtype)};
     const uint64_t element_bytes = DataTypeSize(rounds.shared_type);
     const uint64_t place_elements = PlaceBytes(ranks) / element_bytes;
-    rounds.whole =
-        !other_nodes && element_count <= place_elements && element_count * element_bytes <= kWholeTensorBytes;
+    rounds.whole = !other_nodes && element_count <= place_elements;
     rounds.piece_elements = rounds.whole ? element_count : place_elements;
     const uint64_t part_elements = rounds.whole ? element_count : NodePart(element_count, ranks, 0).count;
     rounds.count = (part_elements + rounds.piece_elements - 1) / rounds.piece_elements;

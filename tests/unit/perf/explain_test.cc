@@ -43,7 +43,8 @@ TEST(Explain, TheHeadSaysThatTheRanksOfANodeShareItsLink) {
   shoal_plan plan = Plan(72, 8);
   EXPECT_THAT(ExplainHeader(Options(0), {}, plan), Not(HasSubstr("reduce among themselves")));
   plan.rails = 4;
-  EXPECT_THAT(ExplainHeader(Options(0), {}, plan), HasSubstr("each of the 4 sends one part"));
+  EXPECT_THAT(ExplainHeader(Options(0), {}, plan),
+              AllOf(HasSubstr("each of the 4 sends one part"), HasSubstr("share its port")));
 }
 
 TEST(Explain, ARowHasPathPlanTimeAndReason) {

@@ -74,8 +74,15 @@ TEST(PerfOptions, WhetherRanksReduceOnTheirNodeIsNamed) {
   EXPECT_EQ(Parse({"--spawn", "2"})->node_reduce, NodeReduceChoice::kAuto);
   EXPECT_EQ(Parse({"--spawn", "2", "--node-reduce", "host"})->node_reduce, NodeReduceChoice::kHost);
   EXPECT_EQ(Parse({"--spawn", "2"}, {{"SHOAL_NODE_REDUCE", "off"}})->node_reduce, NodeReduceChoice::kOff);
-  EXPECT_THAT(ErrorOf({"--spawn", "2", "--node-reduce", "nccl"}),
-              HasSubstr("--node-reduce \"nccl\" is unknown; use auto, off or host"));
+  EXPECT_THAT(ErrorOf({"--spawn", "2", "--node-reduce", "yes"}),
+              HasSubstr("--node-reduce \"yes\" is unknown; use auto, off, host or nccl"));
+}
+
+TEST(PerfOptions, InAPodThatIsSetToNcclTensorsInHostMemoryGoThroughTheNodesMemory) {
+  const absl::StatusOr<PerfOptions> options = Parse({"--spawn", "2"}, {{"SHOAL_NODE_REDUCE", "nccl"}});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->node_reduce, NodeReduceChoice::kHost);
+  EXPECT_EQ(options->node_reduce_text, "host") << "the report says what was measured";
 }
 
 TEST(PerfOptions, WhetherRanksRunServersIsNamed) {
