@@ -3,11 +3,14 @@
 #define SHOAL_TESTS_CONFORMANCE_PEER_PROCESS_H_
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,17 +18,19 @@ namespace shoal {
 
 class PeerProcess {
  public:
-  // The program's path and its arguments.
-  explicit PeerProcess(std::vector<std::string> command) {
+  // The program's path and its arguments. With CLONE_NEWPID, which takes root, it sees no process but its own.
+  explicit PeerProcess(std::vector<std::string> command, int namespaces = 0) {
     std::vector<char*> arguments;
     for (std::string& argument : command) arguments.push_back(argument.data());
     arguments.push_back(nullptr);
     const pid_t parent = getpid();
-    process_ = fork();
+    process_ =
+        namespaces == 0 ? fork() : static_cast<pid_t>(syscall(SYS_clone, SIGCHLD | namespaces, nullptr, 0, 0, 0));
+    EXPECT_GE(process_, 0);
     if (process_ != 0) return;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
+    if (namespaces == 0 && getppid() != parent) _exit(1);
     // Our sockets: a copy of one in the child would keep its connection alive.
     close_range(3, ~0u, 0);
     execv(arguments[0], arguments.data());
@@ -34,6 +39,7 @@ class PeerProcess {
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
   ~PeerProcess() {
+    if (process_ < 0) return;
     // What it forked is in its group too.
     kill(-process_, SIGKILL);
     Wait();
@@ -44,6 +50,13 @@ class PeerProcess {
   void Kill() {
     Send(SIGKILL);
     Wait();
+  }
+  // Its exit code; nullopt: it runs, or a signal has ended it.
+  std::optional<int> ExitCode() {
+    int status = 0;
+    if (waited_ || waitpid(process_, &status, WNOHANG) != process_) return std::nullopt;
+    waited_ = true;
+    return WIFEXITED(status) ? std::optional(WEXITSTATUS(status)) : std::nullopt;
   }
   bool IsStopped() const {
     int status = 0;

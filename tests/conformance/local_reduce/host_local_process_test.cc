@@ -1,5 +1,9 @@
 // Local ranks in processes of their own that are killed or stopped in the middle of ops (L4).
+#include <sched.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <thread>
 
 #include "tests/conformance/local_reduce/local_reduce_harness.h"
 #include "tests/conformance/peer_process.h"
@@ -114,6 +118,50 @@ TEST_F(HostLocalProcess, AProcessThatStandsStillIsMissingUntilItGoesOn) {
   EXPECT_THAT(ranks_[0].port().Missing(kGroup), testing::Contains(LocalRank(2)));
   process_->Send(SIGCONT);
   EXPECT_TRUE(PollUntilOps(ended + 10));
+}
+
+// As in containers of one pod: they share memory and sockets, and don't see each other's processes. Rank 0 is here, and
+// hears nothing while the others are to notice a death themselves.
+TEST(HostLocalPidNamespaces, L4RanksThatDoNotSeeEachOthersProcessesReduceAndNoticeADeath) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root makes PID namespaces";
+  constexpr uint32_t kSize = 3;
+  HostNode node;
+  RanksUnderTest ranks(&node, 1, 1);
+  const std::string name = RanksUnderTest::MeetingName(0);
+  const auto start = [&](const char* rank) {
+    return std::make_unique<PeerProcess>(
+        std::vector<std::string>{SHOAL_LOCAL_REDUCE_PEER, name, rank, std::to_string(kSize), "ops"}, CLONE_NEWPID);
+  };
+  const std::unique_ptr<PeerProcess> killed = start("1");
+  const std::unique_ptr<PeerProcess> survivor = start("2");
+  ranks[0].port().Open({.group = kGroup, .meeting_name = name, .rank = LocalRank(0), .size = kSize});
+
+  // The ops of the processes, which begin with zeros and go on with each result: so a wrong one there shows here.
+  std::vector<float> tensor(1'000'000);
+  std::vector<float> expected(tensor.size());
+  for (size_t i = 0; i < tensor.size(); ++i) tensor[i] = expected[i] = static_cast<float>(i % 251);
+  const std::vector<uint64_t> element_counts = {1'000'000, 1'000, 100'000, 1'000'000, 1'000, 100'000, 1'000'000};
+  for (uint64_t ticket = 0; ticket < element_counts.size(); ++ticket) {
+    ranks[0].Start({.group = kGroup,
+                    .ticket = ticket,
+                    .data = reinterpret_cast<std::byte*>(tensor.data()),
+                    .element_count = element_counts[ticket]});
+    ASSERT_TRUE(ranks.PollUntil([&] { return ranks[0].EndOf(kGroup, ticket) != nullptr; }));
+    ASSERT_FALSE(ranks[0].failure(kGroup).has_value()) << ranks[0].failure(kGroup)->status;
+    for (size_t i = 0; i < element_counts[ticket] && ticket > 0; ++i) expected[i] *= kSize;
+  }
+  EXPECT_TRUE(tensor == expected);
+
+  killed->Kill();
+  const auto killed_at = std::chrono::steady_clock::now();
+  std::optional<int> exit_code;
+  while (!exit_code.has_value() && std::chrono::steady_clock::now() - killed_at < kAtOnce) {
+    std::this_thread::yield();
+    exit_code = survivor->ExitCode();
+  }
+  EXPECT_EQ(exit_code, 101) << "the other process has not noticed that rank 1 is dead";
+  ASSERT_TRUE(ranks.PollUntil([&] { return ranks[0].failure(kGroup).has_value(); }));
+  EXPECT_EQ(ranks[0].failure(kGroup)->culprit, LocalRank(1));
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 //   local_reduce_peer MEETING RANK SIZE ops|fork
 //
 // Reduces small and large tensors without end; `fork` has a child that keeps every descriptor open. Runs until it is
-// killed, or its group fails.
+// killed, or its group fails: its exit code is then 100 and the local rank that it holds to be the cause, or 3 if it
+// knows none.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -34,7 +35,9 @@ int Run(const LocalGroup& group, const std::string& mode) {
                     .element_count = elements});
     for (bool ended = false; !ended;) {
       for (const LocalReduceEvent& event : (*port)->Poll()) {
-        if (std::holds_alternative<LocalGroupFailed>(event)) return 3;
+        if (const auto* const failed = std::get_if<LocalGroupFailed>(&event)) {
+          return failed->culprit.has_value() ? 100 + static_cast<int>(failed->culprit->value()) : 3;
+        }
         if (std::holds_alternative<LocalGroupMet>(event) && mode == "fork" && fork() == 0) {
           pause();
           _exit(0);
