@@ -95,15 +95,18 @@ AllReduceWork::~AllReduceWork() {
   }
 }
 
-void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model) {
+void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model,
+                          const CopyStreams* copy_streams) {
+  const auto stage = [&](const at::Tensor& tensor) {
+    if (work->return_stream_) return StagedTensor::StageOnDevice(tensor, *work->return_stream_);
+    return copy_streams == nullptr ? StagedTensor::Stage(tensor)
+                                   : StagedTensor::StageInHostMemory(tensor, *copy_streams);
+  };
   try {
     for (const at::Tensor& tensor : work->tensors_) {
       if (tensor.numel() == 0) continue;
-      work->parts_.push_back({.staged = work->return_stream_
-                                            ? StagedTensor::StageOnDevice(tensor, *work->return_stream_)
-                                            : StagedTensor::Stage(tensor),
-                              .count = static_cast<uint64_t>(tensor.numel()),
-                              .started = nullptr});
+      work->parts_.push_back(
+          {.staged = stage(tensor), .count = static_cast<uint64_t>(tensor.numel()), .started = nullptr});
     }
   } catch (const std::exception& error) {
     // The other ranks have made this call. If this one went on, its next tensor would be summed with theirs of now.

@@ -49,7 +49,9 @@ class AllReduceWork : public c10d::Work {
   ~AllReduceWork() override;
 
   // Stages all tensors, then submits one operation a tensor. If a tensor can't be staged, fails the group and throws.
-  static void Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model);
+  // `copy_streams` of tensors on a device that go through host memory, otherwise nullptr.
+  static void Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model,
+                    const CopyStreams* copy_streams);
   // Completes at once (for a group of one rank, or if all tensors are empty).
   void CompleteNow();
   // Has the session's threads look after what is open: it completes though nobody waits.

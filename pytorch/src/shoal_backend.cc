@@ -211,6 +211,8 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   // What can throw comes before the op has a number and a hook that is waited for.
   if (model.op == SHOAL_PREMUL_SUM) model.premul_factor = PremulFactor(opts.reduceOp);
   const std::optional<c10::Stream> return_stream = OrAbort([&] { return ReturnStream(tensors.front()); });
+  const CopyStreams* const copy_streams =
+      return_stream ? nullptr : OrAbort([&] { return CopyStreamsOf(tensors.front()); });
   if (getSize() == 1) ReduceAlone(tensors, model);
   ++sequence_number_;
   std::vector<std::shared_ptr<TimeoutExtension>> extensions = TimeoutExtensions();
@@ -224,7 +226,7 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   if (getSize() == 1) {
     work->CompleteNow();
   } else {
-    AllReduceWork::Start(work, model);
+    AllReduceWork::Start(work, model, copy_streams);
     if (onCompletionHook_) work->CompleteByItself();
   }
   return Gathered(std::move(work), tensors.front().is_cpu());
@@ -265,6 +267,12 @@ std::optional<c10::Stream> ShoalBackend::ReturnStream(const at::Tensor& tensor) 
   if (const auto found = return_streams_.find(device.index()); found != return_streams_.end()) return found->second;
   const c10::impl::VirtualGuardImpl guard(device.type());
   return return_streams_.emplace(device.index(), guard.getStreamFromGlobalPool(device, true)).first->second;
+}
+
+const CopyStreams* ShoalBackend::CopyStreamsOf(const at::Tensor& tensor) {
+  const c10::Device device = tensor.device();
+  if (device.is_cpu() || !group_) return nullptr;
+  return &copy_streams_.try_emplace(device.index(), device).first->second;
 }
 
 std::vector<std::shared_ptr<ShoalBackend::TimeoutExtension>> ShoalBackend::TimeoutExtensions() {

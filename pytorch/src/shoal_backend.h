@@ -166,6 +166,8 @@ class ShoalBackend : public c10d::Backend {
   // Where results of all-reduces on the tensor's device come back, one stream for each group, as they end in the order
   // of the calls. Absent: the group does not reduce such tensors there.
   std::optional<c10::Stream> ReturnStream(const at::Tensor& tensor);
+  // Of a tensor on a device that goes through host memory. nullptr: it needs none.
+  const CopyStreams* CopyStreamsOf(const at::Tensor& tensor);
 
   const c10::intrusive_ptr<GroupOptions> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
@@ -180,6 +182,7 @@ class ShoalBackend : public c10d::Backend {
   std::atomic<uint64_t> sequence_number_{0};
   std::vector<std::shared_ptr<TimeoutExtension>> timeout_extensions_;  // under mutex_
   std::map<c10::DeviceIndex, c10::Stream> return_streams_;
+  std::map<c10::DeviceIndex, CopyStreams> copy_streams_;
   std::atomic<bool> coalescing_{false};
   std::vector<WorkPtr> gathered_;  // of CPU tensors, in the coalescing block; under mutex_
 };

@@ -6,30 +6,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <map>
-#include <mutex>
-
 namespace shoal::pytorch {
 namespace {
-
-struct CopyStreams {
-  c10::Stream to_host;
-  c10::Stream to_device;
-};
-
-// The same two streams for all copies of a device: copies of one direction share a copy engine anyway.
-CopyStreams StreamsOf(c10::Device device) {
-  static std::mutex mutex;
-  static auto* streams = new std::map<c10::DeviceIndex, CopyStreams>();
-  std::lock_guard lock(mutex);
-  auto found = streams->find(device.index());
-  if (found == streams->end()) {
-    const c10::impl::VirtualGuardImpl guard(device.type());
-    CopyStreams made{guard.getStreamFromGlobalPool(device, true), guard.getStreamFromGlobalPool(device, true)};
-    found = streams->emplace(device.index(), made).first;
-  }
-  return found->second;
-}
 
 // Copies below autograd: gradients, version counters and inference mode don't concern a collective.
 void Copy(const at::Tensor& to, const at::Tensor& from) {
@@ -50,17 +28,24 @@ bool IsCapturingStream(const Guard& guard, const c10::Stream& stream) {
 
 }  // namespace
 
+CopyStreams::CopyStreams(c10::Device device)
+    : to_host(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, true)),
+      to_device(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, true)) {}
+
 StagedTensor StagedTensor::Stage(const at::Tensor& tensor) {
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
   StagedTensor staged;
   staged.tensor_ = tensor;
+  staged.memory_ = tensor.contiguous();
+  return staged;
+}
+
+StagedTensor StagedTensor::StageInHostMemory(const at::Tensor& tensor, const CopyStreams& streams) {
   at::AutoDispatchBelowADInplaceOrView below_autograd;
-  if (tensor.device().is_cpu()) {
-    staged.memory_ = tensor.contiguous();
-    return staged;
-  }
   const c10::Device device = tensor.device();
   const c10::impl::VirtualGuardImpl guard(device.type());
-  const CopyStreams streams = StreamsOf(device);
+  StagedTensor staged;
+  staged.tensor_ = tensor;
   staged.return_stream_ = streams.to_device;
   staged.memory_ = at::empty(tensor.sizes(), tensor.options().device(c10::kCPU).pinned_memory(true));
 

@@ -1,7 +1,7 @@
 // One tensor of an all-reduce, and the contiguous memory that stands for it while it is reduced.
 //
 // In host memory: a contiguous CPU tensor stands for itself. Another CPU tensor is copied, and copied back. A CUDA
-// tensor goes through pinned host memory: the copy to the host waits on a stream of its own for the caller's current
+// tensor goes through pinned host memory: the copy to the host waits on a stream of its group for the caller's current
 // stream; the copy back is only enqueued.
 //
 // On a device, for groups that take that: a contiguous CUDA tensor stands for itself, another one is copied on the
@@ -25,10 +25,22 @@
 
 namespace shoal::pytorch {
 
+// On which a group copies its tensors from and to a device. Each group has its own: a copy to the host waits for what
+// makes the tensor, and that may wait for another group's all-reduce. They come from torch's pool of 32 for each
+// device: in a process with many groups some have the same.
+struct CopyStreams {
+  explicit CopyStreams(c10::Device device);
+
+  c10::Stream to_host;
+  c10::Stream to_device;
+};
+
 class StagedTensor {
  public:
-  // In host memory. Copies nothing if the tensor is on the CPU and contiguous.
+  // A CPU tensor. Copies nothing if it is contiguous.
   static StagedTensor Stage(const at::Tensor& tensor);
+  // A CUDA tensor, in host memory.
+  static StagedTensor StageInHostMemory(const at::Tensor& tensor, const CopyStreams& streams);
   // A CUDA tensor, on its device. Copies nothing if it is contiguous. CopyBack enqueues on `return_stream`.
   static StagedTensor StageOnDevice(const at::Tensor& tensor, const c10::Stream& return_stream);
 

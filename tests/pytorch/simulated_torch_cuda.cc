@@ -1,5 +1,6 @@
-// torch's CUDA devices on the simulated driver (tests/simulated_cuda), for processes without a GPU: the plugin's path
-// for tensors on devices runs as it is, on tensors that torch takes for CUDA's.
+// torch's CUDA devices on the simulated driver (tests/simulated_cuda), for processes without a GPU: the plugin's paths
+// for tensors on devices, from there and by way of host memory, run as they are, on tensors that torch takes for
+// CUDA's.
 //
 // What torch's own CUDA library does is done here, as far as tests need it: current devices and streams, events, an
 // allocator that reuses memory at once unless a stream is recorded for it, and kernels to make, copy, fill and scale
@@ -316,14 +317,25 @@ at::Tensor EmptyStrided(at::IntArrayRef size, at::IntArrayRef stride, std::optio
                                            type.value_or(at::kFloat));
 }
 
-at::Tensor& Copy(at::Tensor& to, const at::Tensor& from, bool /*non_blocking*/) {
+// Memory that CUDA would pin is the host's as any other.
+at::Tensor EmptyOnHost(at::IntArrayRef size, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
+                       std::optional<at::Device> device, std::optional<bool> /*pin_memory*/,
+                       std::optional<at::MemoryFormat> memory_format) {
+  return at::detail::empty_cpu(size, type, layout, device, /*pin_memory_opt=*/false, memory_format);
+}
+
+at::Tensor& Copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (to.numel() == 0) return to;
   const c10::Device device = to.is_cuda() ? to.device() : from.device();
-  Run(device, [target = InKernels(to), source = InKernels(from)] {
+  const at::Tensor on_host = to.is_cpu() ? to : from.is_cpu() ? from : at::Tensor();
+  // The host's memory is kept until it is copied, as torch's allocator of pinned memory does it.
+  Run(device, [target = InKernels(to), source = InKernels(from), on_host] {
     at::Tensor written = target.Get();
     written.copy_(source.Get());
   });
-  if (!to.is_cuda() || !from.is_cuda()) Call<void*>("cuStreamSynchronize", HandleOf(CurrentStream(device.index())));
+  if (on_host.defined() && !non_blocking) {
+    Call<void*>("cuStreamSynchronize", HandleOf(CurrentStream(device.index())));
+  }
   return to;
 }
 
@@ -332,6 +344,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("empty_strided", &EmptyStrided);
   library.impl("copy_", &Copy);
 }
+
+TORCH_LIBRARY_IMPL(aten, CPU, library) { library.impl("empty.memory_format", &EmptyOnHost); }
 
 // ---- for tests ----
 

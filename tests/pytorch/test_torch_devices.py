@@ -284,6 +284,38 @@ def test_side_streams_and_several_devices_of_a_process(settings):
     run_ranks(2, use_streams_and_devices, environment=settings)
 
 
+def reduce_in_another_group_meanwhile(make_group) -> bool:
+    """Whether the one group's reduction ended before what the other group's waits for."""
+    cuda = device_under_test.load()
+    make_group()
+    held_group, free_group = dist.new_group(), dist.new_group()
+    held, free = cuda.on_device(torch.ones(ELEMENTS)), cuda.on_device(torch.ones(ELEMENTS))
+    for tensor, group in ((held, held_group), (free, free_group)):
+        for _ in range(2):  # in turns on two streams
+            dist.all_reduce(tensor, group=group)
+        cuda.synchronize()
+    with device_under_test.stream(cuda.make_stream()):
+        gate = cuda.hold_stream()
+        work = dist.all_reduce(held, group=held_group, async_op=True)
+    opener = threading.Timer(10, gate.open)
+    opener.start()
+    with device_under_test.stream(cuda.make_stream()):
+        dist.all_reduce(free, group=free_group)
+        assert (cuda.on_host(free) == 8).all()
+    was_held = opener.is_alive()
+    opener.cancel()
+    gate.open()
+    work.wait()
+    assert (cuda.on_host(held) == 8).all()
+    return was_held
+
+
+@pytest.mark.parametrize("devices", ["cuda", "none"])  # none: by way of host memory
+def test_a_group_does_not_wait_for_what_another_groups_tensor_waits_for(cluster, devices):
+    environment = cluster.environment() | device_under_test.ENVIRONMENT | {"SHOAL_DEVICES": devices}
+    assert run_ranks(2, reduce_in_another_group_meanwhile, init=False, environment=environment) == [True, True]
+
+
 def lose_a_rank() -> tuple[str, str]:
     cuda, rank = device_under_test.load(), dist.get_rank()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
