@@ -1,5 +1,6 @@
 """Fixtures of the PyTorch tests: a cluster of one scheduler and two servers, shared by all of them."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -37,9 +38,8 @@ def start_program(log: pathlib.Path, name: str, *arguments: str) -> tuple[subpro
     raise AssertionError(f"{name} did not start:\n{log.read_text()}")
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    logs = tmp_path_factory.mktemp("cluster")
+@contextlib.contextmanager
+def start_cluster(logs: pathlib.Path) -> Iterator[Cluster]:
     processes = []
     try:
         scheduler, address = start_program(logs / "scheduler", "shoal-scheduler", "--listen", "127.0.0.1:0")
@@ -47,8 +47,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         for number in range(2):
             options = ("--scheduler", address, "--advertise", "127.0.0.1", "--net-device", "lo")
             processes.append(start_program(logs / f"server{number}", "shoal-server", *options)[0])
-        yield Cluster(address)
+        yield Cluster(address, tuple(server.pid for server in processes[1:]))
     finally:
         for process in reversed(processes):
             process.kill()
             process.wait()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with start_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture
+def own_cluster(tmp_path: pathlib.Path) -> Iterator[Cluster]:
+    """One that no other test uses: for tests that disturb its servers."""
+    with start_cluster(tmp_path) as started:
+        yield started

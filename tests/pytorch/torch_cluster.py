@@ -16,6 +16,7 @@ def clean_environment(**more: str) -> dict[str, str]:
 @dataclasses.dataclass(frozen=True)
 class Cluster:
     scheduler: str
+    servers: tuple[int, ...]  # process ids
 
     def environment(self, **more: str) -> dict[str, str]:
         """Variables that put a job of its own onto this cluster: onto its servers, though all ranks are on one node."""
