@@ -15,10 +15,12 @@ import subprocess
 import tempfile
 import threading
 import time
+import uuid
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWNET = 0x40000000
+MS_BIND = 1 << 12
 MS_PRIVATE = 1 << 18
 MS_REC = 1 << 14
 PR_SET_PDEATHSIG = 1
@@ -76,8 +78,13 @@ class Node:
         return f"/proc/{os.getpid()}/fd/{self.namespace}"
 
     def enter(self) -> None:
-        """Runs in a child before exec: puts it on this node, with this node's name, and ends it with its parent."""
+        """Runs in a child before exec: puts it on this node, with the node's name and boot id, and ends it with its
+        parent."""
         call_libc("setns", self.namespace, CLONE_NEWNET)
+        call_libc("unshare", CLONE_NEWNS)
+        call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+        # By these Shoal tells the nodes of a job apart, and all of the rig's have one kernel.
+        mount_boot_id(uuid.uuid5(uuid.NAMESPACE_OID, str(os.fstat(self.namespace).st_ino)))
         if self.more_addresses:
             # UCX looks for devices in /sys: there is an eth0 in most, and an eth1 in few.
             mount_own_sys()
@@ -89,9 +96,16 @@ class Node:
 
 def mount_own_sys() -> None:
     """For this process: /sys shows the network devices of the namespace in which it was mounted."""
-    call_libc("unshare", CLONE_NEWNS)
-    call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
     call_libc("mount", b"none", b"/sys", b"sysfs", 0, None)
+
+
+def mount_boot_id(boot_id: uuid.UUID) -> None:
+    """For this process, in its own mount namespace."""
+    # Not by tempfile, which has a lock: this runs between fork and exec.
+    path = pathlib.Path(f"/tmp/{FOLDER_PREFIX}{own_mark()}-boot-id")
+    path.write_text(f"{boot_id}\n", encoding="ascii")
+    call_libc("mount", bytes(path), b"/proc/sys/kernel/random/boot_id", None, MS_BIND, None)
+    path.unlink()
 
 
 def start_time_of(pid: int) -> str:

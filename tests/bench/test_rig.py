@@ -65,6 +65,16 @@ def test_nothing_crosses_a_cable_that_is_cut_until_it_is_mended(cut):
 
 
 @needs_root
+def test_ranks_of_one_node_alone_have_one_boot_id():
+    read = [sys.executable, "-S", "-c", "print(open('/proc/sys/kernel/random/boot_id').read())"]
+    with make_linked_nodes([None] * 2, [None], ranks_per_node=2) as network, Processes() as processes:
+        nodes = [*network.workers, *network.servers]
+        first, second, third, fourth, server = processes.run([(node, read) for node in nodes], DEADLINE_S)
+    assert first == second and third == fourth
+    assert len({first, third, server}) == 3
+
+
+@needs_root
 def test_what_enters_and_what_leaves_each_node_of_workers_is_counted():
     with make_linked_nodes([None] * 2, [None], ranks_per_node=2) as network, Processes() as processes:
         sender, other = network.workers[0], network.workers[2]
