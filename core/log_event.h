@@ -77,6 +77,8 @@ namespace shoal {
     "The first rank of a job has joined.") \
   X(kJobRunning, "job-running", kInfo, kScheduler, \
     "All ranks of a job have joined.") \
+  X(kNodeNameShared, "node-name-shared", kWarning, kScheduler, \
+    "Different nodes of a job have one name, so that what names a node does not say which one is meant.") \
   X(kJobFailed, "job-failed", kWarning, kScheduler, \
     "A job has lost a rank, or has ended after a group had failed or was not made.") \
   X(kJobAborted, "job-aborted", kWarning, kScheduler, \

@@ -12,10 +12,12 @@
 namespace shoal {
 namespace {
 
+constexpr char kBootIdPath[] = "/proc/sys/kernel/random/boot_id";
 constexpr size_t kMaxBootIdBytes = 64;  // a UUID has 36
 
-// Empty: it can't be read, or is no such id.
-std::string BootId(const std::string& path) {
+}  // namespace
+
+std::string BootIdFrom(const std::string& path) {
   std::ifstream file(path);
   std::string id;
   if (!std::getline(file, id) || id.size() > kMaxBootIdBytes) return "";
@@ -24,10 +26,8 @@ std::string BootId(const std::string& path) {
   return is_id ? id : "";
 }
 
-}  // namespace
-
 std::string NodeIdentityFrom(const std::string& boot_id_path, const std::string& namespaces_path) {
-  const std::string boot_id = BootId(boot_id_path);
+  const std::string boot_id = BootIdFrom(boot_id_path);
   struct stat network {};
   struct stat users {};
   if (boot_id.empty() || stat((namespaces_path + "/net").c_str(), &network) != 0 ||
@@ -38,6 +38,8 @@ std::string NodeIdentityFrom(const std::string& boot_id_path, const std::string&
                       users.st_ino);
 }
 
-std::string NodeIdentity() { return NodeIdentityFrom("/proc/sys/kernel/random/boot_id", "/proc/self/ns"); }
+std::string NodeIdentity() { return NodeIdentityFrom(kBootIdPath, "/proc/self/ns"); }
+
+std::string BootId() { return BootIdFrom(kBootIdPath); }
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// Where this process is, as far as it matters for meeting others through the kernel of the node: processes that give
-// the same text can. Any thread.
+// Where this process is, in texts to be compared for equality alone: under which kernel, and whether it can meet others
+// through that kernel. Not the node's name, which people choose, and which cloned nodes have alike. Any thread.
 #ifndef SHOAL_PROCESS_NODE_IDENTITY_H_
 #define SHOAL_PROCESS_NODE_IDENTITY_H_
 
@@ -7,13 +7,20 @@
 
 namespace shoal {
 
-// One boot of one kernel, one network namespace (to which abstract Unix sockets belong) and one user (a number that
-// means the same within one user namespace alone). Not the node's name, which people choose. To be compared for
-// equality alone; under 200 printable bytes. Empty: it is not known, so that nobody is on the same node for sure.
+// Processes that give the same text can meet: one boot of one kernel, one network namespace (to which abstract Unix
+// sockets belong) and one user (a number that means the same within one user namespace alone). Under 200 printable
+// bytes. Empty: it is not known, so that nobody is on the same node for sure.
 std::string NodeIdentity();
 
 // The same, read from this file and this folder (with `net` and `user`) instead of those in /proc.
 std::string NodeIdentityFrom(const std::string& boot_id_path, const std::string& namespaces_path);
+
+// Of the kernel: processes that give the same text share the node's network cards, also if they can't meet. At most 64
+// printable bytes. Empty: it is not known.
+std::string BootId();
+
+// The same, read from this file.
+std::string BootIdFrom(const std::string& path);
 
 }  // namespace shoal
 

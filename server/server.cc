@@ -17,6 +17,7 @@
 #include "process/draw_incarnation.h"
 #include "process/flight_folder.h"
 #include "process/node_address.h"
+#include "process/node_identity.h"
 #include "process/node_name.h"
 #include "process/socket_address.h"
 #include "process/start_thread.h"
@@ -237,6 +238,7 @@ absl::Status Server::Parts::Listen(int cancel_fd) {
   if (!incarnation.ok()) return incarnation.status();
   registration_.incarnation = *incarnation;
   registration_.node = config_.node_name.empty() ? NodeName() : config_.node_name;
+  registration_.boot_id = config_.node_name.empty() ? BootId() : config_.boot_id;
   const std::string& first = registration_.addresses.front();
   registration_.name =
       config_.name.empty() ? absl::StrCat(registration_.node, "-", first.substr(first.rfind(':') + 1)) : config_.name;

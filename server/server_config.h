@@ -35,10 +35,11 @@ struct ServerConfig {
   uint64_t drain_timeout_ms = 10'000;        // for open groups to end after a signal
   std::string http;                          // "ip:port" of metrics and health; empty: none
   std::string log_format = "text";           // or "json"
-  // These are no options of the program: a process with a colocated server gives its own job, and the name by which the
-  // job knows this node. 0: the server serves all jobs. Empty: the node's own name.
+  // These are no options of the program: a process with a colocated server gives its own job, and how the job knows
+  // this node. 0: the server serves all jobs. No name: the node's own, and its boot id.
   JobId job;
   std::string node_name;
+  std::string boot_id;  // beside a name; as in ServerRegistration
 };
 
 // Declares the server's options in `table`, with the values in `config` as defaults; both must outlive the table's use.

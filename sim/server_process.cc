@@ -52,6 +52,7 @@ ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& 
                                                            .incarnation = incarnation_,
                                                            .addresses = addresses_,
                                                            .node = place.node,
+                                                           .boot_id = place.node,
                                                            .slot_memory_bytes = place.slot_memory_bytes,
                                                            .job = place.job}},
                       LocalNow(), &control_link_, [this] { return Counters(); });

@@ -41,6 +41,7 @@ void SimControlLink::Start(const RegisterCall& call) {
   request.addresses = call.registration.addresses;
   request.weight = call.registration.weight;
   request.node = call.registration.node;
+  request.boot_id = call.registration.boot_id;
   request.slot_memory_bytes = call.registration.slot_memory_bytes;
   request.transports = call.registration.transports;
   request.job = call.registration.job;

@@ -33,7 +33,8 @@ scheduler::Request AsRequest(const JoinJobCall& call) {
                             .colocates_without_servers = call.member.colocates_without_servers,
                             .node_reduce = AsRequest(call.member.node_reduce),
                             .min_servers = call.min_servers,
-                            .local_world_size = call.member.local_world_size};
+                            .local_world_size = call.member.local_world_size,
+                            .boot_id = call.member.boot_id};
 }
 
 scheduler::Request AsRequest(const JoinGroupCall& call) {

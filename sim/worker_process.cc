@@ -45,6 +45,7 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
                               .world_size = place.job.ranks,
                               .incarnation = Incarnation(world->random().Next()),
                               .node = place.node,
+                              .boot_id = place.node,
                               .colocation = place.job.has_colocated_servers ? Colocation::kOn : Colocation::kOff,
                               .colocates_without_servers = place.job.colocates_without_servers,
                               .node_reduce = NodeReduce()},

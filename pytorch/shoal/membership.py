@@ -9,7 +9,6 @@ import datetime
 import logging
 import os
 import pathlib
-import socket
 import threading
 import warnings
 
@@ -123,7 +122,7 @@ class Membership:
         local = placement.local_place(os.environ)
         self.session = _C.Session(
             scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
-            node_name=socket.gethostname(), min_servers=min_servers, timeout_ms=_milliseconds(timeout),
+            node_name="", min_servers=min_servers, timeout_ms=_milliseconds(timeout),
             net_device=self._net_device(), local_rank=local.rank, local_world_size=local.world_size,
             transports=self.settings.transports, network_only=self.settings.network_only,
             checksums=self.settings.checksums, check_finite=self.settings.check_finite,

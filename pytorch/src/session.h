@@ -57,7 +57,7 @@ struct SessionOptions {
   std::string job_name;
   uint32_t rank = 0;
   uint32_t world_size = 1;
-  std::string node_name;
+  std::string node_name;     // empty: the library finds out which node this is
   uint32_t min_servers = 0;  // 0: the library's default
   uint64_t timeout_ms = 0;
   std::string net_device;  // empty: UCX chooses; several, separated by slashes: the node's ranks are dealt over them

@@ -1,7 +1,5 @@
 #include "scheduler/machine/group_plan.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -36,39 +34,34 @@ std::string Describe(const std::vector<ServerOfGroup>& servers, const std::vecto
 
 }  // namespace
 
-bool MayServe(const ServerState& server, const std::vector<std::string>& nodes) {
-  return server.job == JobId() || std::find(nodes.begin(), nodes.end(), server.node) != nodes.end();
+bool MayServe(const ServerState& server, const NodeNumbering& nodes) {
+  return server.job == JobId() || nodes.Find(PlaceOf(server)).has_value();
 }
 
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
-                                    const std::vector<std::string>& nodes, uint32_t network_cards) {
-  std::map<std::string, uint32_t> index_of_node;
-  std::vector<uint32_t> ranks_of_node;
-  for (const std::string& node : nodes) {
-    const auto [entry, added] = index_of_node.try_emplace(node, static_cast<uint32_t>(ranks_of_node.size()));
-    if (added) ranks_of_node.push_back(0);
-    ++ranks_of_node[entry->second];
-  }
+                                    std::span<const NodePlace> places, uint32_t network_cards) {
+  const NodeNumbering nodes(places);
+  std::vector<uint32_t> ranks_of_node(nodes.count());
+  for (const NodePlace& place : places) ++ranks_of_node[*nodes.Find(place)];
   std::vector<const ServerState*> candidates;
-  std::vector<ServerOfGroup> places;
+  std::vector<ServerOfGroup> group_servers;
   for (const ServerState* server : servers) {
     if (!MayServe(*server, nodes)) continue;
-    ServerOfGroup place{.weight = server->weight, .io_threads = static_cast<uint32_t>(server->addresses.size())};
-    const auto node = index_of_node.find(server->node);
-    if (node != index_of_node.end()) place.node = node->second;
     candidates.push_back(server);
-    places.push_back(place);
+    group_servers.push_back({.node = nodes.Find(PlaceOf(*server)),
+                             .weight = server->weight,
+                             .io_threads = static_cast<uint32_t>(server->addresses.size())});
   }
   if (candidates.empty()) {
     return absl::InvalidArgumentError(
         "no server serves this group: start a dedicated one, or let ranks run colocated servers");
   }
-  const std::vector<uint32_t> weights = PlanServerWeights(static_cast<uint32_t>(ranks_of_node.size()), places);
+  const std::vector<uint32_t> weights = PlanServerWeights(nodes.count(), group_servers);
   std::vector<Shard> shards;
-  bool within_node = ranks_of_node.size() == 1;
+  bool within_node = nodes.count() == 1;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (weights[i] == 0) continue;
-    within_node = within_node && places[i].node.has_value();
+    within_node = within_node && group_servers[i].node.has_value();
     for (const std::string& address : candidates[i]->addresses) {
       shards.push_back({.server = candidates[i]->id,
                         .incarnation = candidates[i]->incarnation,
@@ -80,9 +73,9 @@ absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerS
   absl::StatusOr<ShardMap> map = ShardMap::Make(epoch, std::move(shards));
   if (!map.ok()) return map.status();
   return GroupPlan{.map = std::make_shared<const ShardMap>(*std::move(map)),
-                   .load = LoadOfPorts(ranks_of_node, places, weights, network_cards),
+                   .load = LoadOfPorts(ranks_of_node, group_servers, weights, network_cards),
                    .within_node = within_node,
-                   .servers = Describe(places, weights)};
+                   .servers = Describe(group_servers, weights)};
 }
 
 }  // namespace shoal::scheduler

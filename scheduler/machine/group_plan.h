@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "core/flow_plan.h"
 #include "core/ids.h"
 #include "core/shard_map.h"
+#include "scheduler/machine/node_place.h"
 #include "scheduler/machine/scheduler_state.h"
 
 namespace shoal::scheduler {
@@ -24,13 +26,13 @@ struct GroupPlan {
 
 // Whether a group with ranks on these nodes may use the server. A colocated server is used only by groups that have a
 // rank on its node.
-bool MayServe(const ServerState& server, const std::vector<std::string>& nodes);
+bool MayServe(const ServerState& server, const NodeNumbering& nodes);
 
-// `servers` are those that serve the group's job; `nodes` has the node of each rank of the group. Each node has so many
+// `servers` are those that serve the group's job; `places` says where each rank of the group is. Each node has so many
 // network cards, over which its ranks are dealt.
 // InvalidArgument: none of the servers may serve the group, or the map can't be made (ShardMap::Make).
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
-                                    const std::vector<std::string>& nodes, uint32_t network_cards);
+                                    std::span<const NodePlace> places, uint32_t network_cards);
 
 }  // namespace shoal::scheduler
 

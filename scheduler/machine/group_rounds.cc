@@ -74,7 +74,7 @@ bool NeedsNoServers(const GroupRound& round, const Job* job) {
 
 // All ranks of the round have asked.
 bool AnyMayServe(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
-  const std::vector<std::string> nodes = job->NodesOf(round.ranks);
+  const NodeNumbering nodes(job->PlacesOf(round.ranks));
   const std::vector<const ServerState*> of_job = servers.ServersOf(round.job);
   return std::any_of(of_job.begin(), of_job.end(), [&](const ServerState* server) { return MayServe(*server, nodes); });
 }

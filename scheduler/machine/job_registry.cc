@@ -55,6 +55,23 @@ std::vector<std::string> Job::NodesOf(const std::vector<JobRank>& ranks) const {
   return nodes;
 }
 
+std::vector<NodePlace> Job::PlacesOf(const std::vector<JobRank>& ranks) const {
+  std::vector<NodePlace> places;
+  places.reserve(ranks.size());
+  for (const JobRank rank : ranks) places.push_back(PlaceOf(workers.at(rank).state));
+  return places;
+}
+
+std::optional<std::pair<JobRank, JobRank>> Job::FindSharedNodeName() const {
+  std::map<std::string_view, JobRank> first_of_name;
+  for (const auto& [rank, worker] : workers) {
+    const auto [first, added] = first_of_name.try_emplace(worker.state.node, rank);
+    if (added || AreOnOneNode(PlaceOf(workers.at(first->second).state), PlaceOf(worker.state))) continue;
+    return std::pair(first->second, rank);
+  }
+  return std::nullopt;
+}
+
 std::vector<RankLost> Job::LostRanks() const {
   std::vector<RankLost> lost;
   for (const auto& [rank, worker] : workers) {
@@ -175,6 +192,7 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
   worker = Worker();
   worker.state.incarnation = request.incarnation;
   worker.state.node = CleanText(request.node);
+  worker.state.boot_id = CleanText(request.boot_id);
   worker.state.pid = request.pid;
   worker.state.colocates_without_servers = request.colocates_without_servers;
   worker.state.node_reduce = request.node_reduce;
@@ -198,7 +216,7 @@ bool JobRegistry::AssignServer(JobId id, JobRank rank, bool wanted) {
   worker.has_colocated_server = std::none_of(job.workers.begin(), job.workers.end(), [&](const auto& entry) {
     const Worker& other = entry.second;
     return other.has_colocated_server && other.state.phase == MemberPhase::kLive &&
-           other.state.node == worker.state.node;
+           AreOnOneNode(PlaceOf(other.state), PlaceOf(worker.state));
   });
   return worker.has_colocated_server;
 }
@@ -327,10 +345,10 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(const std::function<boo
   return gone;
 }
 
-void JobRegistry::AddLiveNodes(std::set<std::string>* nodes) const {
+void JobRegistry::AddLivePlaces(std::vector<NodePlace>* places) const {
   for (const auto& [id, job] : jobs_) {
     for (const auto& [rank, worker] : job.workers) {
-      if (worker.state.phase == MemberPhase::kLive) nodes->insert(worker.state.node);
+      if (worker.state.phase == MemberPhase::kLive) places->push_back(PlaceOf(worker.state));
     }
   }
 }

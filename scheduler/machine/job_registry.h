@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,6 +25,7 @@
 #include "core/now.h"
 #include "scheduler/machine/job_groups.h"
 #include "scheduler/machine/job_load.h"
+#include "scheduler/machine/node_place.h"
 #include "scheduler/machine/process_signs.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_requests.h"
@@ -87,8 +89,12 @@ struct Job {
   std::string DescribeGroup(const std::string& group_name) const;
   // The same, or "rail 1 of group ...".
   std::string Describe(const GroupState& group) const;
-  // By rank of a group whose ranks have all joined the job.
+  // By rank of a group whose ranks have all joined the job: the names of their nodes, for people; and where they are,
+  // for plans.
   std::vector<std::string> NodesOf(const std::vector<JobRank>& ranks) const;
+  std::vector<NodePlace> PlacesOf(const std::vector<JobRank>& ranks) const;
+  // Two of its ranks whose nodes have one name and are different ones; nullopt: there are none.
+  std::optional<std::pair<JobRank, JobRank>> FindSharedNodeName() const;
   // The one whose loss failed the job comes first: it is the one to be named.
   std::vector<RankLost> LostRanks() const;
   // `failure` of a job that fails because the rank is lost for that reason.
@@ -205,7 +211,7 @@ class JobRegistry {
   // the new run have taken places that were free, and share no group with the holder.
   Gone TakeOver(JobId job, const JoinJob& request, Now now);
 
-  void AddLiveNodes(std::set<std::string>* nodes) const;
+  void AddLivePlaces(std::vector<NodePlace>* places) const;
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
   // Of a job that is there.

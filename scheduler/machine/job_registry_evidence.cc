@@ -104,7 +104,9 @@ void JobRegistry::OnRankLate(const ServerState& server, const LateRankReport& la
     return;
   }
   Job& job = jobs_.at(late.job);
-  const auto comes_by_network = [&](JobRank rank) { return job.workers.at(rank).state.node != server.node; };
+  const auto comes_by_network = [&](JobRank rank) {
+    return !AreOnOneNode(PlaceOf(job.workers.at(rank).state), PlaceOf(server));
+  };
   job.slow_ranks.OnWindow(
       {.group = late.group,
        .epoch = late.epoch,

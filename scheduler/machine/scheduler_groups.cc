@@ -149,7 +149,7 @@ void SchedulerMachine::OpenOnNode(const GroupRound& round, const Job& job, Group
 void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, const NodeReduceDecision& decision,
                                      Now now) {
   const absl::StatusOr<GroupPlan> plan =
-      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.NodesOf(round.ranks), round.NetworkCards());
+      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.PlacesOf(round.ranks), round.NetworkCards());
   if (!plan.ok()) return RefuseRound(round, plan.status());
   LinkFacts link = round.Link();
   if (link == LinkFacts() && plan->within_node) link = WithinOneNode();

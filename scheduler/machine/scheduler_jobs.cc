@@ -35,11 +35,15 @@ bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now
                         " on node ", CleanText(request.node)),
            now, {.job = joined->job});
   }
+  const Job& job = *jobs_.Find(joined->job);
   if (joined->job_runs_now) {
     Record(EventKind::kJobRunning, subject, absl::StrCat("all ", request.world_size, " ranks joined"), now,
            {.job = joined->job});
+    WarnOfSharedNodeName(job, now);
   }
-  const bool colocate_server = jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request));
+  const NodePlace place = PlaceOf(job.workers.at(request.rank).state);
+  const bool colocate_server =
+      jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request, place));
   if (!saves_.all_saved()) jobs_.HoldLease(joined->job, request.rank);
   AfterSave(BeginRankLease{joined->job, request.rank, request.incarnation});
   const auto server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size());
@@ -54,8 +58,20 @@ bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now
   return true;
 }
 
+// Plans tell such nodes apart; whoever reads an event or an error does not.
+void SchedulerMachine::WarnOfSharedNodeName(const Job& job, Now now) {
+  const std::optional<std::pair<JobRank, JobRank>> ranks = job.FindSharedNodeName();
+  if (!ranks.has_value()) return;
+  Record(EventKind::kNodeNameShared, absl::StrCat("job \"", job.name, "\""),
+         absl::StrCat("ranks ", ranks->first.value(), " and ", ranks->second.value(),
+                      " are on different nodes, and both are named ", job.workers.at(ranks->first).state.node,
+                      ": events and errors that name it don't say which one is meant; give each node a host name of "
+                      "its own"),
+         now, {.job = job.id});
+}
+
 // How the shares turn out is decided for each group (core/server_weights.h); this only decides which ranks are asked.
-bool SchedulerMachine::WantsServer(const JoinJob& request) const {
+bool SchedulerMachine::WantsServer(const JoinJob& request, const NodePlace& place) const {
   switch (*ColocationFromNumber(request.colocation)) {
     case Colocation::kOff:
       return false;
@@ -64,7 +80,7 @@ bool SchedulerMachine::WantsServer(const JoinJob& request) const {
     case Colocation::kAuto:
       break;
   }
-  return servers_.dedicated_count() < CountPushers(request) && !servers_.AnyDedicatedOn(CleanText(request.node));
+  return servers_.dedicated_count() < CountPushers(request) && !servers_.AnyDedicatedOn(place);
 }
 
 void SchedulerMachine::RetryHeldJoins(Now now) {
@@ -129,27 +145,25 @@ ServerComparison SchedulerMachine::Compare(const Job& job, const GroupState& gro
   if (server == nullptr || !weights.contains(id)) return {};
   // What is slow about its node is told as that of the rank.
   for (const SlowRank& slow : job.slow_ranks.slow()) {
-    if (job.workers.at(slow.rank).state.node == server->node) {
+    if (AreOnOneNode(PlaceOf(job.workers.at(slow.rank).state), PlaceOf(*server))) {
       return {.why_not = absl::StrCat("rank ", slow.rank.value(), " on its node is slow")};
     }
   }
-  std::map<std::string, size_t> alike_on_node;
-  size_t alike = 0;
+  std::vector<NodePlace> alike;
   for (const auto& [each, weight] : weights) {
     const ServerState* const other = weight == weights[id] ? FindLive(each) : nullptr;
-    if (other == nullptr) continue;
-    ++alike;
-    ++alike_on_node[other->node];
+    if (other != nullptr) alike.push_back(PlaceOf(*other));
   }
+  const NodeNumbering nodes(alike);
+  std::vector<size_t> alike_on_node(nodes.count());
+  for (const NodePlace& place : alike) ++alike_on_node[*nodes.Find(place)];
+  const std::optional<uint32_t> own = nodes.Find(PlaceOf(*server));
   // Results come sooner from servers on a rank's own node. If those are half of the servers, the others look slow to
   // it.
   ServerComparison comparison{.server = server};
   for (const JobRank rank : group.ranks) {
-    const std::string& node = job.workers.at(rank).state.node;
-    const auto near = alike_on_node.find(node);
-    if (node != server->node && near != alike_on_node.end() && 2 * near->second >= alike) {
-      comparison.biased.insert(rank);
-    }
+    const std::optional<uint32_t> node = nodes.Find(PlaceOf(job.workers.at(rank).state));
+    if (node.has_value() && node != own && 2 * alike_on_node[*node] >= alike.size()) comparison.biased.insert(rank);
   }
   return comparison;
 }

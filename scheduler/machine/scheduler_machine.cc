@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -118,10 +117,10 @@ uint64_t SchedulerMachine::SilenceOfAllNs(Now now) const {
   // Each heartbeat asks, and to walk through all members takes long where there are many.
   const uint64_t silence_ns = now.monotonic_ns - *heard_at_ns_;
   if (silence_ns < LeastSilenceNs()) return 0;
-  std::set<std::string> nodes;
-  servers_.AddLiveNodes(&nodes);
-  jobs_.AddLiveNodes(&nodes);
-  return nodes.size() > 1 ? silence_ns : 0;
+  std::vector<NodePlace> places;
+  servers_.AddLivePlaces(&places);
+  jobs_.AddLivePlaces(&places);
+  return NodeNumbering(places).count() > 1 ? silence_ns : 0;
 }
 
 // Every member sends a heartbeat in a period, and a quarter of a period is what one may come late.

@@ -22,6 +22,7 @@
 #include "scheduler/machine/group_rounds.h"
 #include "scheduler/machine/held_joins.h"
 #include "scheduler/machine/job_registry.h"
+#include "scheduler/machine/node_place.h"
 #include "scheduler/machine/save_queue.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
@@ -89,7 +90,10 @@ class SchedulerMachine {
   // With the other servers of its weight in the group.
   ServerComparison Compare(const Job& job, const GroupState& group, ServerId id) const;
   void Answer(RequestHandle handle, const LeaveJob& request, Now now);
-  bool WantsServer(const JoinJob& request) const;
+  // Once for a job: it has just got its last rank.
+  void WarnOfSharedNodeName(const Job& job, Now now);
+  // `place`: where the rank is.
+  bool WantsServer(const JoinJob& request, const NodePlace& place) const;
   // Answers, unless another process holds the rank and may still be alive: then false.
   bool TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by);
   void RetryHeldJoins(Now now);

@@ -64,7 +64,7 @@ absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupS
   std::vector<const ServerState*> servers = servers_.ServersOf(job.id);
   std::erase_if(servers, [&](const ServerState* server) { return FindExcluded(excluded, *server) != nullptr; });
   const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));
-  return PlanGroup(next, servers, job.NodesOf(group.ranks), kOneCard);
+  return PlanGroup(next, servers, job.PlacesOf(group.ranks), kOneCard);
 }
 
 void SchedulerMachine::MoveGroups(Now now) {
@@ -133,7 +133,7 @@ void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, NextMap next, 
 void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) {
   const GroupState& state = group->state();
   if (!group->WantsMove()) return;
-  const std::vector<std::string> nodes = job.NodesOf(state.ranks);
+  const NodeNumbering nodes(job.PlacesOf(state.ranks));
   std::vector<std::string> refusals;
   for (const ServerState* server : servers_.ServersOf(job.id)) {
     if (!MayServe(*server, nodes)) continue;

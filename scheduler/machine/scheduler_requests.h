@@ -29,7 +29,8 @@ struct RegisterServer {
   std::string node;
   uint64_t slot_memory_bytes = 0;
   std::string transports;
-  JobId job;  // of a colocated server: the only job that it serves; 0: it serves all jobs
+  JobId job;                 // of a colocated server: the only job that it serves; 0: it serves all jobs
+  std::string boot_id = {};  // as in scheduler.proto; empty: not told
 };
 
 // Slot memory that a server has reserved for the open groups of a job.
@@ -131,6 +132,7 @@ struct JoinJob {
   std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // nullopt: its version cannot reduce within a node
   uint32_t min_servers = 0;       // that it waits for before it asks for groups; 0: its version does not say
   uint32_t local_world_size = 0;  // ranks on its node, as its launcher says; 0: not known, or its version does not say
+  std::string boot_id = {};       // as in scheduler.proto; empty: not told
 };
 
 // What all ranks of a group must have alike, though each process is told for itself.

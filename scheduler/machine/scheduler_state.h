@@ -52,6 +52,7 @@ struct ServerState {
   bool draining = false;  // this incarnation was asked to leave, so it is in no new map
   std::string reason;     // why it is not live
   std::string node;
+  std::string boot_id;  // as in NodePlace
   std::vector<std::string> addresses;
   uint32_t weight = 1;
   uint64_t slot_memory_bytes = 0;
@@ -72,6 +73,7 @@ struct RankState {
   MemberPhase phase = MemberPhase::kLive;
   std::string reason;  // why it is not live
   std::string node;
+  std::string boot_id;  // as in NodePlace
   uint32_t pid = 0;
   bool colocates_without_servers = false;  // offers to run a colocated server if its job has no other server
   std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // as it said when it joined

@@ -104,6 +104,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
   state.phase = MemberPhase::kLive;
   state.reason.clear();
   state.node = CleanText(request.node);
+  state.boot_id = CleanText(request.boot_id);
   state.addresses = request.addresses;
   state.weight = std::max(request.weight, 1u);
   state.slot_memory_bytes = request.slot_memory_bytes;
@@ -281,9 +282,9 @@ void ServerRegistry::ExtendLeasesOnce(Now now) {
   }
 }
 
-void ServerRegistry::AddLiveNodes(std::set<std::string>* nodes) const {
+void ServerRegistry::AddLivePlaces(std::vector<NodePlace>* places) const {
   for (const auto& [id, server] : servers_) {
-    if (server.state.phase == MemberPhase::kLive) nodes->insert(server.state.node);
+    if (server.state.phase == MemberPhase::kLive) places->push_back(PlaceOf(server.state));
   }
 }
 
@@ -308,9 +309,10 @@ std::vector<const ServerState*> ServerRegistry::ServersOf(JobId job) const {
 
 uint32_t ServerRegistry::dedicated_count() const { return static_cast<uint32_t>(ServersOf(JobId()).size()); }
 
-bool ServerRegistry::AnyDedicatedOn(const std::string& node) const {
+bool ServerRegistry::AnyDedicatedOn(const NodePlace& place) const {
   const std::vector<const ServerState*> dedicated = ServersOf(JobId());
-  return std::any_of(dedicated.begin(), dedicated.end(), [&](const ServerState* state) { return state->node == node; });
+  return std::any_of(dedicated.begin(), dedicated.end(),
+                     [&](const ServerState* state) { return AreOnOneNode(PlaceOf(*state), place); });
 }
 
 std::string ServerRegistry::DescribeLastGone() const {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "core/ids.h"
 #include "core/now.h"
 #include "core/shard_map.h"
+#include "scheduler/machine/node_place.h"
 #include "scheduler/machine/recent_growth.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_responses.h"
@@ -90,8 +90,8 @@ class ServerRegistry {
   std::vector<const ServerState*> ServersOf(JobId job) const;
   // The number of live servers that serve all jobs and do not drain.
   uint32_t dedicated_count() const;
-  bool AnyDedicatedOn(const std::string& node) const;
-  void AddLiveNodes(std::set<std::string>* nodes) const;
+  bool AnyDedicatedOn(const NodePlace& place) const;
+  void AddLivePlaces(std::vector<NodePlace>* places) const;
   // The server that is draining, or else the one that went last, in words: "server a is lost (no heartbeat for 5.2 s)".
   std::string DescribeLastGone() const;
   uint64_t next_server_id() const { return next_server_id_; }

@@ -62,7 +62,8 @@ RegisterServer FromMessage(const v1::RegisterServerRequest& message) {
           .node = message.node(),
           .slot_memory_bytes = message.slot_memory_bytes(),
           .transports = message.transports(),
-          .job = JobId(message.job_id())};
+          .job = JobId(message.job_id()),
+          .boot_id = message.boot_id()};
 }
 
 HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message) {
@@ -119,7 +120,8 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .colocates_without_servers = message.colocates_without_servers(),
           .node_reduce = std::move(node_reduce),
           .min_servers = message.min_servers(),
-          .local_world_size = message.local_world_size()};
+          .local_world_size = message.local_world_size(),
+          .boot_id = message.boot_id()};
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {

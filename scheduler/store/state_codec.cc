@@ -34,6 +34,7 @@ void Encode(const ServerState& server, v1::StoredServer* stored) {
   stored->set_phase(static_cast<uint32_t>(server.phase));
   stored->set_reason(server.reason);
   stored->set_node(server.node);
+  stored->set_boot_id(server.boot_id);
   for (const std::string& address : server.addresses) stored->add_addresses(address);
   stored->set_weight(server.weight);
   stored->set_slot_memory_bytes(server.slot_memory_bytes);
@@ -88,15 +89,28 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
   if (group.rail.has_value()) Encode(*group.rail, stored->mutable_rail());
 }
 
-// Numbers of node identities, by identity.
-using NodeNumbers = std::map<std::string_view, uint32_t>;
+// Texts that many ranks have alike, each with its number in the order in which they came, from 1 on.
+class NumberedTexts {
+ public:
+  // 0: it is empty.
+  uint32_t NumberOf(std::string_view text) {
+    if (text.empty()) return 0;
+    return numbers_.try_emplace(text, static_cast<uint32_t>(numbers_.size()) + 1).first->second;
+  }
+  void Store(google::protobuf::RepeatedPtrField<std::string>* texts) const {
+    for (size_t i = 0; i < numbers_.size(); ++i) texts->Add();
+    for (const auto& [text, number] : numbers_) texts->at(static_cast<int>(number) - 1) = std::string(text);
+  }
 
-void Encode(const NodeReduceRequest& request, NodeNumbers* nodes, v1::StoredNodeReduce* stored) {
+ private:
+  std::map<std::string_view, uint32_t> numbers_;
+};
+
+void Encode(const NodeReduceRequest& request, NumberedTexts* identities, v1::StoredNodeReduce* stored) {
   stored->set_choice(request.choice);
   stored->set_possible(request.possible);
   stored->set_can_rails(request.can_rails);
-  if (request.node_identity.empty()) return;
-  stored->set_node(nodes->try_emplace(request.node_identity, static_cast<uint32_t>(nodes->size()) + 1).first->second);
+  stored->set_node(identities->NumberOf(request.node_identity));
 }
 
 void Encode(const JobState& job, v1::StoredJob* stored) {
@@ -106,7 +120,8 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
   stored->set_phase(static_cast<uint32_t>(job.phase));
   stored->set_failure(job.failure);
   stored->set_started_at_unix_ms(job.started_at_unix_ms);
-  NodeNumbers nodes;
+  NumberedTexts identities;
+  NumberedTexts boot_ids;
   for (const auto& [job_rank, rank] : job.ranks) {
     v1::StoredRank* stored_rank = stored->add_ranks();
     stored_rank->set_rank(job_rank.value());
@@ -114,14 +129,13 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
     stored_rank->set_phase(static_cast<uint32_t>(rank.phase));
     stored_rank->set_reason(rank.reason);
     stored_rank->set_node(rank.node);
+    stored_rank->set_boot(boot_ids.NumberOf(rank.boot_id));
     stored_rank->set_pid(rank.pid);
     stored_rank->set_colocates_without_servers(rank.colocates_without_servers);
-    if (rank.node_reduce.has_value()) Encode(*rank.node_reduce, &nodes, stored_rank->mutable_node_reduce());
+    if (rank.node_reduce.has_value()) Encode(*rank.node_reduce, &identities, stored_rank->mutable_node_reduce());
   }
-  for (size_t i = 0; i < nodes.size(); ++i) stored->add_node_identities();
-  for (const auto& [identity, number] : nodes) {
-    stored->set_node_identities(static_cast<int>(number) - 1, std::string(identity));
-  }
+  identities.Store(stored->mutable_node_identities());
+  boot_ids.Store(stored->mutable_boot_ids());
   for (const GroupState& group : job.groups) Encode(group, stored->add_groups());
 }
 
@@ -135,6 +149,7 @@ absl::StatusOr<ServerState> Decode(const v1::StoredServer& stored) {
   server.phase = static_cast<MemberPhase>(stored.phase());
   server.reason = stored.reason();
   server.node = stored.node();
+  server.boot_id = stored.boot_id();
   server.addresses.assign(stored.addresses().begin(), stored.addresses().end());
   server.weight = stored.weight();
   server.slot_memory_bytes = stored.slot_memory_bytes();
@@ -242,6 +257,10 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
     state.phase = static_cast<MemberPhase>(rank.phase());
     state.reason = rank.reason();
     state.node = rank.node();
+    if (rank.boot() > static_cast<uint32_t>(stored.boot_ids_size())) {
+      return Contradiction(absl::StrCat("rank ", rank.rank(), " of ", who, " has a boot id that is not listed"));
+    }
+    if (rank.boot() > 0) state.boot_id = stored.boot_ids(static_cast<int>(rank.boot()) - 1);
     state.pid = rank.pid();
     state.colocates_without_servers = rank.colocates_without_servers();
     if (rank.has_node_reduce()) {

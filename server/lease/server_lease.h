@@ -19,6 +19,7 @@ struct ServerRegistration {
   std::vector<std::string> addresses;  // "ip:port", one per I/O thread
   uint32_t weight = 1;
   std::string node;
+  std::string boot_id;  // process/node_identity.h; empty: the node's name says who is on it
   uint64_t slot_memory_bytes = 0;
   std::string transports;  // human-readable
   JobId job;               // of a colocated server: the only job that it serves; 0: it serves all jobs

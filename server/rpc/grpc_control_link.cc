@@ -46,6 +46,7 @@ v1::RegisterServerRequest ToMessage(const ServerRegistration& registration) {
   for (const std::string& address : registration.addresses) request.add_addresses(address);
   request.set_weight(registration.weight);
   request.set_node(registration.node);
+  request.set_boot_id(registration.boot_id);
   request.set_slot_memory_bytes(registration.slot_memory_bytes);
   request.set_transports(registration.transports);
   request.set_job_id(registration.job.value());

@@ -44,6 +44,7 @@ absl::StatusOr<std::unique_ptr<ColocatedServer>> ColocatedServer::Start(const Co
       absl::StrCat(options.node_name.substr(0, kMaxNodeNameBytes), "-job", options.job.value(), "-rank", options.rank);
   config.job = options.job;
   config.node_name = options.node_name;
+  config.boot_id = options.boot_id;
   config.net_device = options.net_device;
   config.transports = options.transports;
   config.network_only = options.network_only;

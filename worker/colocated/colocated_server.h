@@ -19,6 +19,7 @@ struct ColocatedServerOptions {
   std::string scheduler;  // "host:port"
   std::string address;    // at which the other ranks reach this node; empty: found out (process/node_address.h)
   std::string node_name;
+  std::string boot_id;  // as the rank's
   JobId job;
   uint32_t rank = 0;  // of the job
   std::string net_device;

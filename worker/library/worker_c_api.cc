@@ -17,6 +17,7 @@
 #include "core/version.h"
 #include "net/data_plane/data_plane.h"
 #include "process/clock.h"
+#include "process/node_identity.h"
 #include "process/node_name.h"
 #include "process/scheduler_address.h"
 #include "worker/library/c_boundary.h"
@@ -114,13 +115,15 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
   if (devices != SHOAL_DEVICES_NONE && devices != SHOAL_DEVICES_CUDA) {
     return absl::InvalidArgumentError(absl::StrCat("options->devices is ", devices, "; see shoal_devices"));
   }
+  const std::string chosen_name = OptionalText(options->node_name, "");
   return WorkerClientOptions{
       .scheduler = *std::move(scheduler),
       .job_name = *std::move(job_name),
       .rank = options->rank,
       .world_size = options->world_size,
       .local_world_size = options->local_world_size,
-      .node_name = OptionalText(options->node_name, NodeName()),
+      .node_name = chosen_name.empty() ? NodeName() : chosen_name,
+      .boot_id = chosen_name.empty() ? BootId() : "",
       .min_servers = std::max(options->min_servers, 1u),
       .timeout_ms = options->timeout_ms == 0 ? kDefaultTimeoutMs : options->timeout_ms,
       .net_device = card->devices,

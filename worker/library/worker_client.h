@@ -33,6 +33,7 @@ struct WorkerClientOptions {
   uint32_t world_size = 0;
   uint32_t local_world_size = 0;  // of the node's ranks, as their launcher says; 0: not known
   std::string node_name;
+  std::string boot_id;  // as in JobMember
   uint32_t min_servers = 1;
   uint64_t timeout_ms = 30'000;  // for joining; also the default of groups and ops
   std::string net_device;        // empty: UCX chooses

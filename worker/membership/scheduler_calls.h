@@ -46,6 +46,7 @@ struct JobMember {
   uint32_t world_size = 0;
   Incarnation incarnation;
   std::string node;
+  std::string boot_id;                       // process/node_identity.h; empty: the node's name says who is on it
   Colocation colocation = Colocation::kOff;  // whether it would run a colocated server
   bool colocates_without_servers = false;    // and whether it would when no server is left
   NodeReduceRequest node_reduce;

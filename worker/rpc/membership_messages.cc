@@ -107,6 +107,7 @@ v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
   ToMessage(member.node_reduce, message.mutable_node_reduce());
   message.set_min_servers(call.min_servers);
   message.set_local_world_size(member.local_world_size);
+  message.set_boot_id(member.boot_id);
   return message;
 }
 

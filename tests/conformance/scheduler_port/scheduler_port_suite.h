@@ -216,6 +216,19 @@ TEST_P(SchedulerPortSuite, AJobOfOneNodeIsToldThatItNeedsNoServers) {
   }
 }
 
+TEST_P(SchedulerPortSuite, OneRankOfEachNodeRunsAServerWhateverTheNodesAreNamed) {
+  std::vector<bool> asked;
+  for (const uint32_t rank : {0u, 1u, 2u}) {
+    JobMember member = Rank(rank);
+    member.boot_id = rank < 2 ? "boot 1" : "boot 2";
+    member.colocation = Colocation::kOn;
+    const Answer answer = Ask(JoinJobCall{member});
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    asked.push_back(std::get<JoinedJob>(*answer).colocate_server);
+  }
+  EXPECT_EQ(asked, (std::vector<bool>{true, false, true}));
+}
+
 TEST_P(SchedulerPortSuite, ASchedulerThatIsNotThereIsUnavailable) {
   harness_->StopScheduler();
   harness_->port().UseNewConnections();

@@ -55,6 +55,14 @@ TEST(NodeIdentity, WhatCannotBeReadIsUnknown) {
   EXPECT_EQ(NodeIdentityFrom(FileWith("long_boot_id", std::string(1000, 'a')), kNamespacesPath), "");
 }
 
+TEST(NodeIdentity, TheBootIdIsAPartOfIt) {
+  EXPECT_NE(BootId(), "");
+  EXPECT_NE(NodeIdentity().find(BootId()), std::string::npos);
+  EXPECT_EQ(BootIdFrom(FileWith("other_boot_id", "0c2a4a3e-7b58-4f0e-9a52-6f1f1f8f2a11\n")),
+            "0c2a4a3e-7b58-4f0e-9a52-6f1f1f8f2a11");
+  EXPECT_EQ(BootIdFrom("/nonexistent/boot_id"), "");
+}
+
 TEST(NodeIdentity, AProcessInItsOwnNetworkNamespaceIsElsewhere) {
   const std::string here = NodeIdentity();
   const pid_t child = fork();

@@ -144,7 +144,8 @@ typedef struct shoal_worker_options {
   const char* job_name;  /* the same on all ranks; 1..200 characters */
   uint32_t rank;         /* in the job */
   uint32_t world_size;   /* the same on all ranks */
-  const char* node_name; /* the node's name in messages and for the placement; NULL: gethostname() */
+  const char* node_name; /* the node's name in messages and for the placement; NULL: gethostname() in messages, and for
+                            the placement the kernel's boot id, which tells nodes of one name apart */
   uint32_t min_servers;  /* how many servers to wait for; 0 means 1 */
   uint64_t timeout_ms;   /* for joining, and the default for an op; 0 means 30000 */
   /* UCX device for the data plane ("eth0", "lo"); NULL: UCX chooses. Where a node has several network cards, the same

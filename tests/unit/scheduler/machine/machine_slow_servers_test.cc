@@ -26,11 +26,13 @@ class MachineSlowServersTest : public ::testing::Test {
     for (const std::string& name : names_) {
       RegisterServer server = Server(name, 11 + servers_.size(), 1);
       server.addresses = {absl::StrCat("10.0.0.", servers_.size(), ":7000")};
+      if (have_one_name_) server.boot_id = std::exchange(server.node, "localhost");
       servers_.push_back(harness_.Ask<ServerRegistered>(server).server);
     }
     for (uint32_t rank = 0; rank < 2; ++rank) {
       JoinJob join = Join("gpt", 2, rank, 100 + rank);
       if (rank == 1 && !node_.empty()) join.node = node_;
+      if (have_one_name_) join.boot_id = std::exchange(join.node, "localhost");
       job_ = harness_.Ask<JobJoined>(join).job;
     }
     std::vector<RequestHandle> handles;
@@ -89,7 +91,8 @@ class MachineSlowServersTest : public ::testing::Test {
   }
   std::vector<SlowServer> Slow() { return harness_.Jobs()[0].slow_servers; }
 
-  std::string node_;  // of rank 1; empty: one of its own
+  std::string node_;            // of rank 1; empty: one of its own
+  bool have_one_name_ = false;  // all nodes: boot ids tell them apart
   std::vector<std::string> names_ = {"alpha", "beta"};
   MachineHarness harness_;
   std::vector<ServerId> servers_;
@@ -158,6 +161,17 @@ TEST_F(MachineRankOnServersNodeTest, ARankThatIsNearerToTheOtherServerDoesNotCou
   EXPECT_THAT(Slow(), SizeIs(1)) << "one of one";
 }
 
+class MachineNodesOfOneNameTest : public MachineRankOnServersNodeTest {
+ protected:
+  MachineNodesOfOneNameTest() { have_one_name_ = true; }
+};
+
+TEST_F(MachineNodesOfOneNameTest, ARankThatIsNearerToTheOtherServerDoesNotCount) {
+  only_rank_ = 0;
+  WaitForLong();
+  EXPECT_THAT(Slow(), SizeIs(1)) << "one of one";
+}
+
 class MachineSlowNodeTest : public MachineRankOnServersNodeTest {
  protected:
   MachineSlowNodeTest() : MachineRankOnServersNodeTest("node-beta") {}
@@ -175,6 +189,20 @@ TEST_F(MachineSlowNodeTest, WhatIsToldOfARankIsNotToldOfTheServerOnItsNode) {
   }
   EXPECT_THAT(harness_.Jobs()[0].slow_ranks, SizeIs(1));
   EXPECT_THAT(Slow(), IsEmpty());
+}
+
+class MachineRankOnNodeOfServersNameTest : public MachineRankOnServersNodeTest {
+ protected:
+  MachineRankOnNodeOfServersNameTest() : MachineRankOnServersNodeTest("") { have_one_name_ = true; }
+};
+
+TEST_F(MachineRankOnNodeOfServersNameTest, ASlowRankOfAnotherNodeHidesNoServer) {
+  for (int i = 0; i < 8; ++i) {
+    FindRankLate(/*also_elsewhere=*/true);
+    Wait(0.25);
+  }
+  EXPECT_THAT(harness_.Jobs()[0].slow_ranks, SizeIs(1));
+  EXPECT_THAT(Slow(), SizeIs(1));
 }
 
 TEST_F(MachineSlowServersTest, WordsOfOtherGroupsAndEpochsDoNotCount) {

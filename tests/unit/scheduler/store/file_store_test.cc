@@ -133,6 +133,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   server.phase = MemberPhase::kLost;
   server.reason = "no heartbeat";
   server.node = "h";
+  server.boot_id = "boot 1";
   server.addresses = {"1.2.3.4:5", "1.2.3.4:6"};
   server.weight = 2;
   server.slot_memory_bytes = 1ull << 40;
@@ -151,6 +152,8 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   job.ranks[JobRank(0)].node_reduce = {.choice = 2, .possible = true, .node_identity = "boot 2", .can_rails = true};
   job.ranks[JobRank(1)].node_reduce = {.possible = true, .node_identity = "boot 1"};
   job.ranks[JobRank(2)].node_reduce = {.choice = 1, .node_identity = "boot 2"};
+  job.ranks[JobRank(0)].boot_id = "boot 3";
+  job.ranks[JobRank(2)].boot_id = "boot 1";
   job.ranks[JobRank(3)] = {
       .incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .node = "h", .pid = 7};
   job.groups = {{.id = GroupId(7),
@@ -282,6 +285,12 @@ TEST(StateCodecTest, ARankOnANodeThatIsNotListedIsRefused) {
   const absl::StatusOr<PersistedState> decoded = DecodeState(stored.SerializeAsString());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->jobs[0].ranks.at(JobRank(0)).node_reduce->node_identity, "boot 1");
+  EXPECT_EQ(decoded->jobs[0].ranks.at(JobRank(0)).boot_id, "") << "of a scheduler that kept none";
+  job->mutable_ranks(0)->set_boot(2);
+  job->add_boot_ids("boot 1");
+  EXPECT_THAT(std::string(DecodeState(stored.SerializeAsString()).status().message()), HasSubstr("not listed"));
+  job->add_boot_ids("boot 2");
+  EXPECT_EQ(DecodeState(stored.SerializeAsString())->jobs[0].ranks.at(JobRank(0)).boot_id, "boot 2");
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+"""Nodes of one host name are told apart, and one node with several host names is one: plans go by boot ids."""
+
+import dataclasses
+
+from job_runs import digests
+from linked_cluster import LinkedCluster, linked_cluster
+
+COLOCATE = ["--colocate", "on", "--count", "300007"]
+
+
+def group_opened(cluster: LinkedCluster) -> str:
+    return cluster.wait_for_event("group-opened", 'job "test"')["reason"]
+
+
+def test_nodes_of_one_name_run_a_server_each_and_the_name_is_told():
+    with linked_cluster(4, 1, ranks_per_node=2) as cluster:
+        cluster.start_scheduler_on_control(lease_ttl_ms=5000)
+        cluster.start_server_on(dataclasses.replace(cluster.network.servers[0], name="localhost"))
+        nodes = [dataclasses.replace(node, name="localhost") for node in cluster.network.workers]
+        digests(cluster.start_ranks_on(nodes, *COLOCATE))
+        names = [name.split("-")[-1] for name in cluster.servers()]
+        assert sorted(names) == ["localhost", "rank0", "rank2"]
+        opened = group_opened(cluster)
+        assert "1 servers on their own nodes" in opened and "2 servers on ranks' nodes" in opened, opened
+        shared = cluster.wait_for_event("node-name-shared", 'job "test"')["reason"]
+        assert shared.startswith("ranks 0 and 2 are on different nodes, and both are named localhost")
+
+
+def test_ranks_with_a_host_name_each_on_one_node_share_a_server():
+    with linked_cluster(2, 1, ranks_per_node=2) as cluster:
+        cluster.start_scheduler_on_control(lease_ttl_ms=5000)
+        cluster.start_server_on(dataclasses.replace(cluster.network.workers[0], name="pod-of-server"))
+        nodes = [dataclasses.replace(node, name=f"pod-{i}") for i, node in enumerate(cluster.network.workers)]
+        digests(cluster.start_ranks_on(nodes, *COLOCATE))
+        names = [name.split("-")[-1] for name in cluster.servers()]
+        assert sorted(names) == ["rank0", "server"]
+        opened = group_opened(cluster)
+        assert "2 servers on ranks' nodes" in opened and "on their own nodes" not in opened, opened
