@@ -156,6 +156,15 @@ absl::StatusOr<v1::Trace> ClusterClient::GetTrace(uint64_t trace, uint32_t membe
   return Call<v1::Trace>(status_.get(), &v1::Status::Stub::GetTrace, request);
 }
 
+absl::StatusOr<v1::FlightRecords> ClusterClient::GetFlightRecords(const std::string& job, uint64_t group,
+                                                                  uint32_t member) {
+  v1::GetFlightRecordsRequest request;
+  request.set_job_name(job);
+  request.set_group_id(group);
+  request.set_member(member);
+  return Call<v1::FlightRecords>(status_.get(), &v1::Status::Stub::GetFlightRecords, request);
+}
+
 absl::Status ClusterClient::ListEvents(std::optional<uint64_t> follow_ms, uint64_t after_sequence,
                                        const std::function<bool(const v1::Event&)>& take) {
   grpc::ClientContext context;

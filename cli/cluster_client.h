@@ -39,6 +39,8 @@ class ClusterClient {
   absl::StatusOr<v1::TraceJobResponse> TraceJob(const std::string& name, TraceKind kind, uint64_t duration_ms);
   // With the record of that member, counted from 1; 0: of none. NOT_FOUND: see status.proto.
   absl::StatusOr<v1::Trace> GetTrace(uint64_t trace, uint32_t member);
+  // Likewise; `job` empty: of any, `group` 0: the one that failed last.
+  absl::StatusOr<v1::FlightRecords> GetFlightRecords(const std::string& job, uint64_t group, uint32_t member);
 
   // Calls `take` for each event with a higher number, until it returns false. With `follow_ms` also for those of so
   // many milliseconds from now; DEADLINE_EXCEEDED then.

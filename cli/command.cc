@@ -35,7 +35,11 @@ void DeclareOptions(Command* command, OptionTable* table) {
   table->Flag("wide,w", "", "With status, servers and jobs: all columns.", &command->wide);
   table->Flag("follow,f", "", "With events: continue to print events as they happen.", &command->follow);
   table->String("since", "", "TIME", "With events: only those of the last 90s, 15m, 2h or 1d.", &command->since);
-  table->String("job", "", "JOB", "With events: only those that name this job.", &command->job);
+  table->String(
+      "job", "", "JOB",
+      "With events: only those that name this job. With timeline without FOLDER: the job whose newest failure to "
+      "draw; otherwise that of any job.",
+      &command->job);
   table->String("kind", "", "KIND[,...]", "With events: only those of these kinds, such as rank-lost,job-failed.",
                 &command->kinds);
   table->Double("interval", "", "S", "With top: seconds between updates.", &command->interval_s);
@@ -84,7 +88,7 @@ absl::Status CheckOptions(const Command& command) {
   const absl::Status goes[] = {
       CheckGoesWith(command.follow, "--follow", {"events"}, command),
       CheckGoesWith(!command.since.empty(), "--since", {"events"}, command),
-      CheckGoesWith(!command.job.empty(), "--job", {"events"}, command),
+      CheckGoesWith(!command.job.empty(), "--job", {"events", "timeline"}, command),
       CheckGoesWith(!command.kinds.empty(), "--kind", {"events"}, command),
       CheckGoesWith(command.wait, "--wait", {"drain"}, command),
       CheckGoesWith(command.deadline_s != defaults.deadline_s, "--deadline", {"drain"}, command),
@@ -117,6 +121,10 @@ absl::Status CheckOptions(const Command& command) {
   if (command.json && (command.name == "trace" || command.name == "timeline" || command.name == "completion")) {
     return absl::InvalidArgumentError(absl::StrCat("--json does not go with ", command.name,
                                                    command.name == "completion" ? "" : ", which writes JSON anyway"));
+  }
+  if (command.name == "timeline" && !command.argument.empty() && !command.job.empty()) {
+    return absl::InvalidArgumentError(
+        "--job does not go with a folder of flight records: it is for those that the scheduler has");
   }
   if (command.json && command.name == "top") {
     return absl::InvalidArgumentError("top prints no JSON; use status --json, whose counters only grow");

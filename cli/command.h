@@ -23,7 +23,7 @@ struct Command {
   bool wide = false;
   bool follow = false;
   std::string since;
-  std::string job;    // of events
+  std::string job;    // of events and timeline
   std::string kinds;  // of events
   bool wait = false;
   double deadline_s = 300;

@@ -23,6 +23,9 @@ _shoalctl() {
   case $word in
     -*) COMPREPLY=($(compgen -W "OPTIONS" -- "$word")); return ;;
   esac
+  case ${COMP_WORDS[COMP_CWORD-1]} in
+    --job) COMPREPLY=($(compgen -W "$(_shoalctl_names jobs)" -- "$word")); return ;;
+  esac
   case $command in
     "") COMPREPLY=($(compgen -W "COMMANDS" -- "$word")) ;;
     SERVER_CASE) COMPREPLY=($(compgen -W "$(_shoalctl_names servers)" -- "$word")) ;;

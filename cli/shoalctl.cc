@@ -20,6 +20,7 @@
 #include "cli/doctor.h"
 #include "cli/drain.h"
 #include "cli/events.h"
+#include "cli/flight_fetch.h"
 #include "cli/flight_record.h"
 #include "cli/plan.h"
 #include "cli/tables.h"
@@ -163,13 +164,22 @@ absl::StatusOr<std::string> Deliver(const Command& command, const Timeline& time
   return absl::StrCat(timeline.summary, "Open ", command.output, " in ui.perfetto.dev.\n");
 }
 
-absl::Status RunTrace(const Command& command, ClusterClient* client, std::ostream& out) {
-  const absl::StatusOr<Timeline> timeline = TraceJob(command.argument, command.seconds, client);
-  if (!timeline.ok()) return timeline.status();
-  const absl::StatusOr<std::string> text = Deliver(command, *timeline);
+absl::Status Deliver(const Command& command, const Timeline& timeline, std::ostream& out) {
+  const absl::StatusOr<std::string> text = Deliver(command, timeline);
   if (!text.ok()) return text.status();
   out << *text;
   return absl::OkStatus();
+}
+
+absl::Status RunTrace(const Command& command, ClusterClient* client, std::ostream& out) {
+  const absl::StatusOr<Timeline> timeline = TraceJob(command.argument, command.seconds, client);
+  return timeline.ok() ? Deliver(command, *timeline, out) : timeline.status();
+}
+
+// Of the records that the scheduler has.
+absl::Status RunTimeline(const Command& command, ClusterClient* client, std::ostream& out) {
+  const absl::StatusOr<FlightRecords> found = FetchFlightRecords(command.job, command.group, client);
+  return found.ok() ? Deliver(command, DrawTimeline(found->records, found->remarks), out) : found.status();
 }
 
 // DataLoss: results differ, and the output says which.
@@ -183,9 +193,15 @@ absl::Status RunVerify(const Command& command, ClusterClient* client, std::ostre
 
 struct CommandKind {
   std::string_view name;
-  std::string_view argument;  // what it takes the name of: "SERVER", "JOB", "FOLDER" or "SHELL"; empty: nothing
+  std::string_view argument;  // what it takes the name of: "SERVER", "JOB", "[FOLDER]" or "SHELL"; empty: nothing
   std::string_view summary;
   absl::Status (*run)(const Command&, ClusterClient*, std::ostream&);  // nullptr: it asks no cluster
+
+  bool MayLackArgument() const { return argument.starts_with('['); }
+  // With a folder a timeline needs none.
+  bool AsksCluster(const Command& command) const {
+    return run != nullptr && !(MayLackArgument() && !command.argument.empty());
+  }
 };
 
 constexpr CommandKind kCommands[] = {
@@ -228,10 +244,11 @@ constexpr CommandKind kCommands[] = {
     {"plan", "",
      "how many dedicated servers a job of --nodes with links of --link should have, by the time model; asks no cluster",
      nullptr},
-    {"timeline", "FOLDER",
-     "draws the flight records of a failure, which ranks and servers wrote to FOLDER, on one clock, for "
-     "ui.perfetto.dev; asks no cluster",
-     nullptr},
+    {"timeline", "[FOLDER]",
+     "draws the flight records of a failure on one clock, for ui.perfetto.dev: what ranks and servers sent to the "
+     "scheduler when the last group failed, or that of --job or --group; or what they wrote to FOLDER, which asks no "
+     "cluster",
+     RunTimeline},
     {"completion", "SHELL", "a script with which bash or zsh completes these: source <(shoalctl completion bash)",
      nullptr},
 };
@@ -333,20 +350,25 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
   if (kind == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("unknown command \"", command->name, "\"; use ", CommandNames()));
   }
-  if (words.size() != (kind->argument.empty() ? 1u : 2u)) {
+  const bool has_argument = words.size() == 2;
+  if (words.size() > 2 ||
+      (has_argument ? kind->argument.empty() : !kind->argument.empty() && !kind->MayLackArgument())) {
     return absl::InvalidArgumentError(
-        kind->argument.empty() ? absl::StrCat("give one command at a time, not \"", absl::StrJoin(words, " "), "\"")
-                               : absl::StrCat(command->name, " takes the name of one ",
-                                              kind->argument == "JOB"      ? "job, as `shoalctl jobs` lists it"
-                                              : kind->argument == "SHELL"  ? "shell, bash or zsh"
-                                              : kind->argument == "FOLDER" ? "folder with flight records"
-                                                                           : "server, as `shoalctl servers` lists it"));
+        kind->argument.empty()
+            ? absl::StrCat("give one command at a time, not \"", absl::StrJoin(words, " "), "\"")
+            : absl::StrCat(command->name, " takes the name of one ",
+                           kind->argument == "JOB"        ? "job, as `shoalctl jobs` lists it"
+                           : kind->argument == "SHELL"    ? "shell, bash or zsh"
+                           : kind->argument == "[FOLDER]" ? "folder with flight records, or of none"
+                                                          : "server, as `shoalctl servers` lists it"));
   }
-  if (!kind->argument.empty()) command->argument = words[1];
+  if (has_argument) command->argument = words[1];
   if (absl::Status status = CheckOptions(*command); !status.ok()) return status;
-  if (kind->run == nullptr) return absl::OkStatus();
+  if (!kind->AsksCluster(*command)) return absl::OkStatus();
   if (command->scheduler.empty()) {
-    return absl::InvalidArgumentError("no scheduler is given; use --scheduler HOST:PORT or set SHOAL_SCHEDULER");
+    return absl::InvalidArgumentError(
+        absl::StrCat("no scheduler is given; use --scheduler HOST:PORT or set SHOAL_SCHEDULER",
+                     kind->MayLackArgument() ? ", or name a folder with flight records" : ""));
   }
   return SchedulerTarget(command->scheduler).status();
 }
@@ -375,7 +397,7 @@ int RunCommand(const std::vector<std::string>& arguments, const OptionTable::Env
         << " (--help explains the options)\n";
     return kExitUsage;
   }
-  if (FindCommand(command.name)->run == nullptr) {
+  if (!FindCommand(command.name)->AsksCluster(command)) {
     const absl::StatusOr<std::string> text = WithoutCluster(command, options);
     if (!text.ok()) {
       err << "shoalctl: " << std::string(text.status().message()) << "\n";

@@ -119,10 +119,12 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->Flag("checksums", "SHOAL_CHECKSUMS",
               "Give chunks a checksum in both directions; a chunk that is changed on its way is sent again.",
               &options->checksums);
-  table->String("flight-recorder", "SHOAL_FLIGHT_RECORDER", "FOLDER",
-                "Where ranks write the last events of their connections when an all-reduce fails. auto: to a folder "
-                "shoal-flights-UID in the temporary directory, which is made then. off: nowhere.",
-                &options->flight_recorder);
+  table->String(
+      "flight-recorder", "SHOAL_FLIGHT_RECORDER", "FOLDER",
+      "Where ranks write the last events of their connections when an all-reduce fails; the scheduler is sent "
+      "them as well. auto: to a folder shoal-flights-UID in the temporary directory, which is made then. off: "
+      "nowhere, and they are not sent.",
+      &options->flight_recorder);
   table->Flag("help,h", "", "Print this text and exit.", &options->help);
   table->Flag("version", "", "Print the version and exit.", &options->version);
 }

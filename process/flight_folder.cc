@@ -84,14 +84,15 @@ absl::Status WriteNewFile(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FlightFolder>> FlightFolder::Start(const std::string& choice,
+absl::StatusOr<std::unique_ptr<FlightFolder>> FlightFolder::Start(const std::string& choice, Send send,
                                                                   std::function<void(std::string sentence)> report) {
   if (choice.empty() || choice == kNoFlightFolder) return nullptr;
   const bool is_own = choice == kOwnFlightFolder;
   if (!is_own) {
     if (absl::Status status = CheckFolder(choice); !status.ok()) return status;
   }
-  std::unique_ptr<FlightFolder> made(new FlightFolder(is_own ? OwnFolder() : choice, is_own, std::move(report)));
+  std::unique_ptr<FlightFolder> made(
+      new FlightFolder(is_own ? OwnFolder() : choice, is_own, std::move(send), std::move(report)));
   absl::StatusOr<std::thread> thread = StartThread("shoal-flight", [raw = made.get()] { raw->Run(); });
   if (!thread.ok()) return thread.status();
   made->thread_ = *std::move(thread);
@@ -101,7 +102,7 @@ absl::StatusOr<std::unique_ptr<FlightFolder>> FlightFolder::Start(const std::str
 FlightFolder::~FlightFolder() {
   {
     const std::lock_guard lock(mutex_);
-    ending_ = true;
+    end_by_ns_ = DeadlineIn(kSendPatienceMs);
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
@@ -119,7 +120,7 @@ bool FlightFolder::HasRoomLocked() {
     saved_in_hour_ = 0;
     gave_up_ = false;
   }
-  return !gave_up_ && saved_in_hour_ < kMostFilesAnHour;
+  return saved_in_hour_ < kMostFilesAnHour;
 }
 
 void FlightFolder::Save(Record record) {
@@ -140,33 +141,60 @@ void FlightFolder::Save(Record record) {
 void FlightFolder::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || !files_.empty(); });
+    changed_.wait(lock, [this] { return end_by_ns_ != kNoDeadline || !files_.empty(); });
     if (files_.empty()) return;
     const File file = std::move(files_.front());
     files_.pop_front();
-    if (gave_up_) continue;
     lock.unlock();
-    report_(Write(file));
+    WriteAndSend(file);
     lock.lock();
   }
 }
 
-std::string FlightFolder::Write(const File& file) {
+void FlightFolder::WriteAndSend(const File& file) {
+  const std::optional<absl::Status> written = Write(file);
+  const std::string& failure = file.record.failure;
+  if (written.has_value() && written->ok()) {
+    report_(absl::StrCat(failure, "; what happened before is in ", file.path));
+    SendInTime(file.record);
+    return;
+  }
+  const std::string sent = SendInTime(file.record);
+  if (!written.has_value() && sent.empty()) return;
+  report_(absl::StrCat(failure, "; what happened before ",
+                       written.has_value() ? std::string(written->message()) : "is not written",
+                       sent.empty() ? "" : "; ", sent));
+}
+
+std::string FlightFolder::SendInTime(const Record& record) {
+  if (!record.is_sent) return "";
+  uint64_t deadline_ns = DeadlineIn(kSendPatienceMs);
+  {
+    const std::lock_guard lock(mutex_);
+    deadline_ns = std::min(deadline_ns, end_by_ns_);
+  }
+  return send_(record, deadline_ns);
+}
+
+std::optional<absl::Status> FlightFolder::Write(const File& file) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (gave_up_) return std::nullopt;
+  }
   // Each time: what cleans the temporary directory removes folders as well.
   if (const absl::Status made = is_own_ ? MakeOwnFolder(folder_) : absl::OkStatus(); !made.ok()) {
     const std::lock_guard lock(mutex_);
     gave_up_ = true;
-    return absl::StrCat(file.record.failure, "; what happened before is not written, because ", folder_,
-                        " can't be had: ", std::string(made.message()),
-                        "; name a folder that this process may write to, or \"", kNoFlightFolder, "\"");
+    return absl::UnavailableError(
+        absl::StrCat("is not written, because ", folder_, " can't be had: ", std::string(made.message()),
+                     "; name a folder that this process may write to, or \"", kNoFlightFolder, "\""));
   }
-  const absl::Status written = WriteNewFile(file.path, file.record.text);
-  if (!written.ok()) {
-    return absl::StrCat(file.record.failure, "; what happened before could not be written to ", file.path, ": ",
-                        std::string(written.message()));
+  if (const absl::Status written = WriteNewFile(file.path, file.record.text); !written.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("could not be written to ", file.path, ": ", std::string(written.message())));
   }
   if (is_own_) RemoveOldest(folder_, kMostFilesOfOwn);
-  return absl::StrCat(file.record.failure, "; what happened before is in ", file.path);
+  return absl::OkStatus();
 }
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// Where flight records (net/flight_recorder.h) are written when something has failed: files in one folder, by a thread
-// of its own, so that a slow disk stops nobody.
+// Where flight records (net/flight_recorder.h) go when something has failed: to files in one folder, and to whom the
+// process sends them, by a thread of its own, so that a slow disk or network stops nobody.
 //
 // Thread: any.
 #ifndef SHOAL_PROCESS_FLIGHT_FOLDER_H_
@@ -12,12 +12,15 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/ids.h"
+#include "core/now.h"
 
 namespace shoal {
 
@@ -31,29 +34,38 @@ class FlightFolder {
   static constexpr size_t kMostFilesAnHour = 16;
   // In the folder that nobody named, by all processes of the user: older ones are removed.
   static constexpr size_t kMostFilesOfOwn = 256;
-
-  // `choice`: kNoFlightFolder gives nullptr. kOwnFlightFolder: shoal-flights-UID in the temporary directory (TMPDIR,
-  // otherwise /tmp); it is made with the first file, for this user alone, and where it can't be made the first failure
-  // says so and nothing else happens. Otherwise a folder. `report` is called on the thread with a sentence for each
-  // file, also for one that could not be written. InvalidArgument: there is no such folder, or nothing can be written
-  // there. ResourceExhausted: the process can't have another thread.
-  static absl::StatusOr<std::unique_ptr<FlightFolder>> Start(const std::string& choice,
-                                                             std::function<void(std::string sentence)> report);
-  ~FlightFolder();  // writes what is left
-  FlightFolder(const FlightFolder&) = delete;
-  FlightFolder& operator=(const FlightFolder&) = delete;
-
-  // False: this hour's files are written, or there is no folder after all. To be asked before a record is made, which
-  // takes a millisecond.
-  bool HasRoom();
+  // To send one record; and all that are left when the process ends.
+  static constexpr uint64_t kSendPatienceMs = 2000;
 
   struct Record {
     std::string name;     // the file's begins so: what is no letter, digit or dot becomes a dash
     std::string failure;  // for the sentence that names the file: who failed, and why
     std::string text;
+    // For who sends it: what failed, and where in this process.
+    JobId job = {};
+    GroupId group = {};
+    uint32_t io_thread = 0;
+    bool is_sent = true;  // false: only written
   };
-  // To a new file, whose name has process, time and number after that of the record. Where there is no room nothing is
-  // written.
+  // Sends it, until `deadline_ns` at the latest. Returns a clause that says who has it; empty: nobody.
+  using Send = std::function<std::string(const Record& record, uint64_t deadline_ns)>;
+
+  // `choice`: kNoFlightFolder gives nullptr. kOwnFlightFolder: shoal-flights-UID in the temporary directory (TMPDIR,
+  // otherwise /tmp); it is made with the first file, for this user alone, and where it can't be made the first failure
+  // says so and nothing else is written. Otherwise a folder. `send` is called on the thread with each record, also with
+  // one that could not be written. `report` likewise with a sentence for each file, or on what became of the record
+  // instead. InvalidArgument: there is no such folder, or nothing can be written there. ResourceExhausted: the process
+  // can't have another thread.
+  static absl::StatusOr<std::unique_ptr<FlightFolder>> Start(const std::string& choice, Send send,
+                                                             std::function<void(std::string sentence)> report);
+  ~FlightFolder();  // writes and sends what is left
+  FlightFolder(const FlightFolder&) = delete;
+  FlightFolder& operator=(const FlightFolder&) = delete;
+
+  // False: this hour's records are made. To be asked before one is, which takes a millisecond.
+  bool HasRoom();
+  // To a new file, whose name has process, time and number after that of the record. Where there is no room nothing
+  // happens.
   void Save(Record record);
 
  private:
@@ -62,24 +74,28 @@ class FlightFolder {
     Record record;
   };
 
-  FlightFolder(std::string folder, bool is_own, std::function<void(std::string)> report)
-      : folder_(std::move(folder)), is_own_(is_own), report_(std::move(report)) {}
+  FlightFolder(std::string folder, bool is_own, Send send, std::function<void(std::string)> report)
+      : folder_(std::move(folder)), is_own_(is_own), send_(std::move(send)), report_(std::move(report)) {}
   bool HasRoomLocked();  // under mutex_
   void Run();
-  // A sentence about it.
-  std::string Write(const File& file);
+  void WriteAndSend(const File& file);
+  // An error ends a sentence: why there is no file. nullopt: there is no folder, which an earlier failure has said.
+  std::optional<absl::Status> Write(const File& file);
+  // As Send.
+  std::string SendInTime(const Record& record);
 
   const std::string folder_;
   const bool is_own_;  // nobody named it: kOwnFlightFolder
+  const Send send_;
   const std::function<void(std::string)> report_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<File> files_;      // under mutex_
-  uint64_t hour_began_ns_ = 0;  // under mutex_
-  size_t saved_in_hour_ = 0;    // under mutex_
-  uint64_t saved_ = 0;          // under mutex_
-  bool gave_up_ = false;        // under mutex_; the own folder can't be had
-  bool ending_ = false;         // under mutex_
+  std::deque<File> files_;            // under mutex_
+  uint64_t hour_began_ns_ = 0;        // under mutex_
+  size_t saved_in_hour_ = 0;          // under mutex_
+  uint64_t saved_ = 0;                // under mutex_
+  bool gave_up_ = false;              // under mutex_; the own folder can't be had
+  uint64_t end_by_ns_ = kNoDeadline;  // under mutex_; set when it ends: nothing is sent after that
   std::thread thread_;
 };
 

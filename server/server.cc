@@ -21,6 +21,7 @@
 #include "process/node_name.h"
 #include "process/socket_address.h"
 #include "process/start_thread.h"
+#include "proto/flight_record_sender.h"
 #include "proto/trace_sender.h"
 #include "server/loop/lease_loop.h"
 #include "server/rpc/grpc_control_link.h"
@@ -119,6 +120,7 @@ class Server::Parts {
   // "I/O thread 0 of server alpha".
   std::string Describe(uint32_t io_thread) const;
   TraceSource SourceOfTraces(uint32_t io_thread);
+  std::string SendFlight(const FlightFolder::Record& record, uint64_t deadline_ns) const;
   // Of any I/O thread.
   void SaveFlight(uint32_t io_thread, const LogEvent& failure, const FlightRecorder& recorder);
   void Log(EventKind kind, std::string text) const { log_({.kind = kind, .text = std::move(text)}); }
@@ -129,6 +131,7 @@ class Server::Parts {
   const std::unique_ptr<WakeUp> end_wake_up_;
   uint64_t start_time_left_ns_ = config_.timeout_ms * kNsPerMs;  // for a link, then for registering
   ServerRegistration registration_;
+  std::atomic<uint64_t> server_id_ = 0;    // 0: not registered yet
   std::unique_ptr<FlightFolder> flights_;  // null: none. Outlives the threads
   std::vector<std::unique_ptr<ServerThread>> threads_;
   std::optional<TraceSender> traces_;  // once all threads listen
@@ -170,7 +173,17 @@ void Server::Parts::SaveFlight(uint32_t io_thread, const LogEvent& failure, cons
   flights_->Save(
       {.name = absl::StrCat("shoal-server-", registration_.name, "-group-", group),
        .failure = what,
-       .text = absl::StrCat(Describe(io_thread), ", ", what, "\n", recorder.Text(ReadNowAtNextMillisecond()))});
+       .text = absl::StrCat(Describe(io_thread), ", ", what, "\n", recorder.Text(ReadNowAtNextMillisecond())),
+       .job = failure.ids.job,
+       .group = failure.ids.group,
+       .io_thread = io_thread});
+}
+
+std::string Server::Parts::SendFlight(const FlightFolder::Record& record, uint64_t deadline_ns) const {
+  v1::SendFlightRecordRequest member;
+  member.set_server_id(server_id_);
+  member.set_incarnation(registration_.incarnation.value());
+  return SendFlightRecord(config_.scheduler, member, record, deadline_ns);
 }
 
 absl::StatusOr<std::unique_ptr<ServerThread>> Server::Parts::StartIoThread(const ServerThreadOptions& options,
@@ -201,7 +214,9 @@ absl::StatusOr<std::unique_ptr<ServerThread>> Server::Parts::StartIoThread(const
 
 absl::Status Server::Parts::Listen(int cancel_fd) {
   absl::StatusOr<std::unique_ptr<FlightFolder>> flights = FlightFolder::Start(
-      config_.flight_recorder, [this](std::string sentence) { Log(EventKind::kFlightRecorded, std::move(sentence)); });
+      config_.flight_recorder,
+      [this](const FlightFolder::Record& record, uint64_t deadline_ns) { return SendFlight(record, deadline_ns); },
+      [this](std::string sentence) { Log(EventKind::kFlightRecorded, std::move(sentence)); });
   if (!flights.ok()) return flights.status();
   flights_ = *std::move(flights);
   const MemoryNodes nodes = MemoryNodes::Read(kSysfs, NetDeviceOf(config_), AllowedCpus());
@@ -327,6 +342,7 @@ void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
                            .is_colocated = granted.lease.scheduler_is_colocated});
             const bool first = !token_key_.has_value();
             token_key_ = granted.lease.token_key;
+            server_id_ = granted.lease.server.value();
             if (first || !granted.token_key_changed) return;
             for (const std::unique_ptr<ServerThread>& thread : threads_) thread->SetTokenKey(*token_key_);
           },

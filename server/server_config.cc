@@ -73,8 +73,9 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
       &config->http);
   table->String(
       "flight-recorder", "SHOAL_SERVER_FLIGHT_RECORDER", "FOLDER",
-      "Where the last events of an I/O thread's connections are written when a group has failed on it. auto: to a "
-      "folder shoal-flights-UID in the temporary directory, which is made then. off: nowhere.",
+      "Where the last events of an I/O thread's connections are written when a group has failed on it; the scheduler "
+      "is sent them as well. auto: to a folder shoal-flights-UID in the temporary directory, which is made then. "
+      "off: nowhere, and they are not sent.",
       &config->flight_recorder);
   table->String("log-format", "SHOAL_SERVER_LOG_FORMAT", "FORMAT",
                 "Form of the log on stderr: text (human-readable lines) or json (one object per line).",

@@ -149,8 +149,9 @@ SETTINGS = (
             "1: contributions in host memory are looked at before they are sent; one with NaN or infinity is an error"
             " on all ranks that names its rank"),
     Setting("flight_recorder", "SHOAL_FLIGHT_RECORDER", parse_text, "auto",
-            "folder in which a rank writes the last events of its connections when an op has failed; auto:"
-            " shoal-flights-UID in the temporary directory, which is made then; off: nowhere"),
+            "folder in which a rank writes the last events of its connections when an op has failed; the scheduler is"
+            " sent them as well; auto: shoal-flights-UID in the temporary directory, which is made then; off: nowhere,"
+            " and they are not sent"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
             "whether ranks run colocated servers for their job, one per node; auto: if the cluster has fewer"
             " servers than the job has ranks, or nodes where their ranks reduce among themselves first"),

@@ -18,6 +18,7 @@
 #include "core/now.h"
 #include "core/shard_map.h"
 #include "scheduler/machine/event_journal.h"
+#include "scheduler/machine/flight_records.h"
 #include "scheduler/machine/group_plan.h"
 #include "scheduler/machine/group_rounds.h"
 #include "scheduler/machine/held_joins.h"
@@ -182,6 +183,12 @@ class SchedulerMachine {
   void Answer(RequestHandle handle, const GetTrace& request, Now now);
   std::vector<TracedMember> MembersToTrace(const Job& job, TraceKind kind) const;
 
+  // scheduler_flight_records.cc
+  void Answer(RequestHandle handle, const SendFlightRecord& request, Now now);
+  void Answer(RequestHandle handle, const GetFlightRecords& request, Now now);
+  // NotFound: no member that is known sends it.
+  absl::StatusOr<std::string> SenderInWords(const SendFlightRecord& request) const;
+
   // scheduler_colocation.cc
   // The ranks of a job without servers that would run a colocated one; nullopt: none is to.
   std::optional<ColocationRequest> ColocationWanted(const Job& job) const;
@@ -236,6 +243,7 @@ class SchedulerMachine {
   Watchers watchers_;
   SaveQueue saves_;
   Traces traces_;
+  FlightRecords flight_records_;
   std::optional<uint64_t> heard_at_ns_;        // of any member; none since the start
   bool cut_off_ = false;                       // as far as the journal says
   std::shared_ptr<const ShardMap> map_;        // with all changes

@@ -279,6 +279,22 @@ struct GetTrace {
   uint32_t member = 0;  // whose record is wanted, counted from 1; 0: none
 };
 
+// What a member's connections did before a group failed on it.
+struct SendFlightRecord {
+  JobId job;  // of the group
+  GroupId group;
+  JobRank rank;             // of a rank
+  ServerId server;          // of a server; 0: of a rank
+  uint32_t io_thread = 0;   // of a server
+  Incarnation incarnation;  // of the member's process
+  std::string record;
+};
+struct GetFlightRecords {
+  std::string job_name;  // empty: of any job
+  GroupId group;         // 0: the one that failed last
+  uint32_t member = 0;   // whose record is wanted, counted from 1; 0: none
+};
+
 struct GetCluster {};
 struct ListServers {
   std::string name = {};        // empty: all
@@ -293,9 +309,10 @@ struct ListJobs {
 };
 struct GetShardMap {};
 
-using Request = std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups,
-                             HeartbeatWorker, LeaveJob, ReportServer, DrainServer, UndrainServer, EvictServer, AbortJob,
-                             TraceJob, SendTrace, GetTrace, GetCluster, ListServers, ListJobs, GetShardMap>;
+using Request =
+    std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups, HeartbeatWorker,
+                 LeaveJob, ReportServer, DrainServer, UndrainServer, EvictServer, AbortJob, TraceJob, SendTrace,
+                 GetTrace, SendFlightRecord, GetFlightRecords, GetCluster, ListServers, ListJobs, GetShardMap>;
 
 }  // namespace shoal::scheduler
 

@@ -87,6 +87,14 @@ struct TraceView {
   std::string record = "";  // of the member that was asked for; empty: it has not come
 };
 
+struct FlightRecordsView {
+  GroupId group;
+  std::string job_name;
+  std::vector<std::string> members = {};   // that have sent one, in words
+  std::vector<GroupId> other_groups = {};  // of the same job, of which there are records as well
+  std::string record = "";                 // of the member that was asked for
+};
+
 struct JobJoined {
   JobId job;
   uint64_t lease_ttl_ms = 0;
@@ -222,9 +230,10 @@ struct JobsPage {
   std::string next_page_token = "";  // empty: this is the last page
 };
 
-using Response = std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, ServerUndrained, ServerEvicted,
-                              JobAborted, TraceStarted, TraceView, JobJoined, GroupJoined, WorkerRenewed,
-                              ServerReported, ClusterView, ServersPage, JobsPage, std::shared_ptr<const ShardMap>>;
+using Response =
+    std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, ServerUndrained, ServerEvicted, JobAborted,
+                 TraceStarted, TraceView, FlightRecordsView, JobJoined, GroupJoined, WorkerRenewed, ServerReported,
+                 ClusterView, ServersPage, JobsPage, std::shared_ptr<const ShardMap>>;
 
 }  // namespace shoal::scheduler
 

@@ -240,6 +240,18 @@ SendTrace FromMessage(const v1::SendTraceRequest& message) {
 GetTrace FromMessage(const v1::GetTraceRequest& message) {
   return {.trace = message.trace_id(), .member = message.member()};
 }
+SendFlightRecord FromMessage(const v1::SendFlightRecordRequest& message) {
+  return {.job = JobId(message.job_id()),
+          .group = GroupId(message.group_id()),
+          .rank = JobRank(message.rank()),
+          .server = ServerId(message.server_id()),
+          .io_thread = message.io_thread(),
+          .incarnation = Incarnation(message.incarnation()),
+          .record = message.record()};
+}
+GetFlightRecords FromMessage(const v1::GetFlightRecordsRequest& message) {
+  return {.job_name = message.job_name(), .group = GroupId(message.group_id()), .member = message.member()};
+}
 void ToMessage(const ServerRegistered& response, v1::RegisterServerResponse* message) {
   message->set_server_id(response.server.value());
   message->set_lease_ttl_ms(response.lease_ttl_ms);
@@ -306,6 +318,16 @@ void ToMessage(const TraceView& response, v1::Trace* message) {
     added->set_has_sent(member.has_sent);
     added->set_is_gone(member.is_gone);
   }
+  message->set_record(response.record);
+}
+
+void ToMessage(const Done&, v1::SendFlightRecordResponse*) {}
+
+void ToMessage(const FlightRecordsView& response, v1::FlightRecords* message) {
+  message->set_group_id(response.group.value());
+  message->set_job_name(response.job_name);
+  for (const std::string& member : response.members) message->add_members(member);
+  for (const GroupId group : response.other_groups) message->add_other_group_ids(group.value());
   message->set_record(response.record);
 }
 

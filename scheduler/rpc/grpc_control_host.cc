@@ -76,6 +76,10 @@ class SchedulerService : public v1::Scheduler::CallbackService {
                                       v1::SendTraceResponse* response) override {
     return BeginCall(calls_, request, response);
   }
+  grpc::ServerUnaryReactor* SendFlightRecord(CallbackServerContext*, const v1::SendFlightRecordRequest* request,
+                                             v1::SendFlightRecordResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
   grpc::ServerWriteReactor<v1::WatchResponse>* Watch(CallbackServerContext*, const v1::WatchRequest* request) override {
     const auto stream = std::make_shared<WatchStream>(calls_);
     stream->Begin(WatchOpened{WatcherId(), JobId(request->job_id()), JobRank(request->rank()),
@@ -109,6 +113,10 @@ class StatusService : public v1::Status::CallbackService {
   }
   grpc::ServerUnaryReactor* GetTrace(CallbackServerContext*, const v1::GetTraceRequest* request,
                                      v1::Trace* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* GetFlightRecords(CallbackServerContext*, const v1::GetFlightRecordsRequest* request,
+                                             v1::FlightRecords* response) override {
     return BeginCall(calls_, request, response);
   }
   grpc::ServerWriteReactor<v1::Event>* ListEvents(CallbackServerContext*,

@@ -57,6 +57,7 @@ void RequireConverts(const Response& response) {
                  [](const JobAborted& answer) { RequireConverts<v1::AbortJobResponse>(answer); },
                  [](const TraceStarted& answer) { RequireConverts<v1::TraceJobResponse>(answer); },
                  [](const TraceView& answer) { RequireConverts<v1::Trace>(answer); },
+                 [](const FlightRecordsView& answer) { RequireConverts<v1::FlightRecords>(answer); },
                  [](const JobJoined& answer) { RequireConverts<v1::JoinJobResponse>(answer); },
                  [](const GroupJoined& answer) { RequireConverts<v1::JoinGroupResponse>(answer); },
                  [](const WorkerRenewed& answer) { RequireConverts<v1::HeartbeatWorkerResponse>(answer); },
@@ -89,7 +90,7 @@ class SchedulerUnderFuzz {
   static constexpr uint64_t kMaxGroupWaitNs = 3600 * kNsPerS;
 
   void Step() {
-    switch (input_.TakeBelow(25)) {
+    switch (input_.TakeBelow(27)) {
       case 0:
         return Call<v1::RegisterServerRequest>();
       case 1:
@@ -143,6 +144,10 @@ class SchedulerUnderFuzz {
         return Call<v1::SendTraceRequest>();
       case 24:
         return Call<v1::GetTraceRequest>();
+      case 25:
+        return Call<v1::SendFlightRecordRequest>();
+      case 26:
+        return Call<v1::GetFlightRecordsRequest>();
     }
   }
 

@@ -189,6 +189,49 @@ def test_where_there_is_no_folder_the_line_about_the_failure_says_so(cluster: Cl
     assert list(elsewhere.iterdir()) == []
 
 
+def test_where_nobody_can_write_the_scheduler_has_the_records(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.environment["TMPDIR"] = str(tmp_path / "missing")
+    server, ranks = lose_a_rank(cluster, server_options=[], rank_options=[])
+    told = r"what happened before is not written, because .* can't be had: No such file .*; the scheduler has it: "
+    for rank in ranks[:2]:
+        rank.wait_for_line(rf"failed: ABORTED: .*rank 2.*; {told}`shoalctl timeline --group \d+` draws it$")
+        assert rank.wait() == 1
+    server.wait_for_line(rf"flight-recorded: a group .*rank 2.*; {told}")
+    drawn = tmp_path / "trace.json"
+    # Nobody is left who could send anything: it is the scheduler that has kept it.
+    server.send(signal.SIGTERM)
+    server.wait()
+    said = fetched(cluster, "--job", "perf", "-o", str(drawn))
+    assert said.returncode == 0, said.stderr
+    assert re.search(r"^3 members of group \d+, [1-9]\d* pushes and results with both ends:$", said.stdout, re.M)
+    events = json.loads(drawn.read_text(encoding="utf-8"))["traceEvents"]
+    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert sorted(re.sub(" on .*", "", name) for name in processes.values()) == [
+        "I/O thread 0 of server alpha",
+        'rank 0 of job "perf"',
+        'rank 1 of job "perf"',
+    ]
+    drawn_of = {event["pid"] for event in events if event["ph"] == "X"}
+    assert drawn_of == set(processes), "chunks of each"
+
+
+def fetched(cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "timeline", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_what_is_not_recorded_is_not_sent(cluster: Cluster):
+    off = ["--flight-recorder", "off"]
+    server, ranks = lose_a_rank(cluster, server_options=off, rank_options=off)
+    for rank in ranks[:2]:
+        assert rank.wait() == 1
+    server.send(signal.SIGTERM)
+    server.wait()
+    none = fetched(cluster)
+    assert none.returncode == 1
+    assert "the scheduler has no flight records of any job" in none.stderr
+
+
 def test_a_folder_that_is_not_there_is_refused_before_anything_begins(cluster: Cluster, tmp_path: pathlib.Path):
     cluster.start_scheduler()
     missing = str(tmp_path / "missing")

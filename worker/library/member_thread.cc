@@ -85,7 +85,12 @@ absl::Status MemberThread::Join(uint64_t deadline_ns) {
   if (absl::Status status = queue_->PushAlways(JoinCommand{deadline_ns}); !status.ok()) return status;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return joined_.has_value(); });
-  return *joined_;
+  return joined_->status();
+}
+
+JobId MemberThread::job() const {
+  const std::lock_guard lock(mutex_);
+  return (*joined_)->id;
 }
 
 absl::StatusOr<GroupInfo> MemberThread::JoinGroup(const GroupRequest& request, uint64_t deadline_ns) {
@@ -142,7 +147,7 @@ std::unique_ptr<ColocatedServer> MemberThread::TakeServer() {
 
 void MemberThread::Deliver(JoinEnded& outcome) {
   const std::lock_guard lock(mutex_);
-  joined_ = outcome.joined.status();
+  joined_ = std::move(outcome.joined);
   changed_.notify_all();
 }
 

@@ -45,6 +45,8 @@ class MemberThread {
   // Errors: those of GroupJoinEnded; ResourceExhausted: too many calls wait already.
   absl::StatusOr<GroupInfo> JoinGroup(const GroupRequest& request, uint64_t deadline_ns);
 
+  // Once Join has succeeded.
+  JobId job() const;
   // OK, or how the scheduler ended the membership (FailedPrecondition).
   absl::Status status() const;
   // The newest map that the scheduler published; nullptr before the first.
@@ -97,7 +99,7 @@ class MemberThread {
   // Under mutex_:
   bool stopping_ = false;
   bool ended_ = false;  // nothing comes out any more
-  std::optional<absl::Status> joined_;
+  std::optional<absl::StatusOr<JoinedJob>> joined_;
   std::map<uint64_t, std::shared_ptr<GroupAnswer>> group_answers_;  // by ticket
   uint64_t last_ticket_ = 0;
   absl::Status status_;

@@ -14,6 +14,7 @@
 #include "process/node_address.h"
 #include "process/node_identity.h"
 #include "process/socket_address.h"
+#include "proto/flight_record_sender.h"
 #include "reduce/finite.h"
 #include "worker/local_reduce/host_local_reduce.h"
 #include "worker/machine/group_words.h"
@@ -23,6 +24,8 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kGoodbyeMs = 2000;
+// Of a group, its first ones: the records of all would be too much for a scheduler, and those of a few show as much.
+constexpr uint32_t kRanksThatSendRecords = 64;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
 
@@ -88,11 +91,22 @@ absl::StatusOr<std::unique_ptr<CudaStager>> MakeStager(const WorkerClientOptions
   return CudaStager::Make(cuda);
 }
 
+// What happened before a failure, to the scheduler.
+FlightFolder::Send SendFrom(const WorkerClientOptions& options, Incarnation incarnation) {
+  v1::SendFlightRecordRequest member;
+  member.set_rank(options.rank);
+  member.set_incarnation(incarnation.value());
+  return [scheduler = options.scheduler, member](const FlightFolder::Record& record, uint64_t deadline_ns) {
+    return SendFlightRecord(scheduler, member, record, deadline_ns);
+  };
+}
+
 }  // namespace
 
-WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices,
-                           std::unique_ptr<FlightFolder> flights)
+WorkerClient::WorkerClient(const WorkerClientOptions& options, Incarnation incarnation,
+                           std::unique_ptr<NoticeLog> notices, std::unique_ptr<FlightFolder> flights)
     : options_(options),
+      incarnation_(incarnation),
       notices_(std::move(notices)),
       flights_(std::move(flights)),
       traces_(options.scheduler, SourcesOfTraces(),
@@ -103,9 +117,13 @@ absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const Worker
   absl::StatusOr<std::unique_ptr<NoticeLog>> notices = NoticeLog::Start(prefix, options.quiet);
   if (!notices.ok()) return notices.status();
   const auto report = [log = notices->get()](std::string sentence) { log->Say(std::move(sentence)); };
-  absl::StatusOr<std::unique_ptr<FlightFolder>> flights = FlightFolder::Start(options.flight_recorder, report);
+  const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
+  if (!incarnation.ok()) return incarnation.status();
+  absl::StatusOr<std::unique_ptr<FlightFolder>> flights =
+      FlightFolder::Start(options.flight_recorder, SendFrom(options, *incarnation), report);
   if (!flights.ok()) return flights.status();
-  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *std::move(notices), *std::move(flights)));
+  std::shared_ptr<WorkerClient> client(
+      new WorkerClient(options, *incarnation, *std::move(notices), *std::move(flights)));
   if (absl::Status status = client->Start(); !status.ok()) return status;
   return client;
 }
@@ -124,14 +142,12 @@ absl::Status WorkerClient::Start() {
       {.survive_server_loss = !options_.fail_on_server_loss}, &completions_, &member_queue_, notices_.get(),
       [this](const CallerGroup& group, const absl::Status& why) { SaveFlight(group, why); });
   if (!io.ok()) return io.status();
-  const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
-  if (!incarnation.ok()) return incarnation.status();
   const MembershipOptions membership = {
       .scheduler = options_.scheduler,
       .member = {.job_name = options_.job_name,
                  .rank = JobRank(options_.rank),
                  .world_size = options_.world_size,
-                 .incarnation = *incarnation,
+                 .incarnation = incarnation_,
                  .node = options_.node_name,
                  .boot_id = options_.boot_id,
                  .colocation = options_.colocation,
@@ -140,7 +156,7 @@ absl::Status WorkerClient::Start() {
                  .local_world_size = options_.local_world_size},
       .min_servers = options_.min_servers,
       .timeout_ms = options_.timeout_ms,
-      .jitter_seed = incarnation->value()};
+      .jitter_seed = incarnation_.value()};
   absl::StatusOr<std::unique_ptr<MemberThread>> member =
       MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), notices_.get(), &traces_);
   if (!member.ok()) return member.status();
@@ -171,7 +187,10 @@ void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why)
       absl::StrCat("group \"", group.info().name, "\" (group=", group.info().id.value(), ") failed: ", why.ToString());
   flights_->Save({.name = absl::StrCat("shoal-", options_.job_name, "-rank-", options_.rank),
                   .failure = failure,
-                  .text = absl::StrCat(Describe(), ", ", failure, "\n", recorder_.Text(ReadNowAtNextMillisecond()))});
+                  .text = absl::StrCat(Describe(), ", ", failure, "\n", recorder_.Text(ReadNowAtNextMillisecond())),
+                  .job = member_->job(),
+                  .group = group.info().id,
+                  .is_sent = group.info().rank.value() < kRanksThatSendRecords});
 }
 
 ColocatedServerOptions WorkerClient::ServerOptions() const {
@@ -201,6 +220,7 @@ void WorkerClient::Close() {
   const bool ops_were_open = before.ok() && after.ok() && after->ops_failed > before->ops_failed;
   member_->Leave(ops_were_open ? "it closed with all-reduces open" : "it closed", ops_were_open,
                  after.ok() ? std::optional(*after) : std::nullopt);
+  flights_.reset();
   completions_.Close();
   // After a failure nobody waits for results: a failed op breaks its group on all ranks.
   const bool failed = after.ok() && after->ops_failed > 0;

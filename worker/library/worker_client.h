@@ -132,13 +132,13 @@ class WorkerClient {
   absl::StatusOr<WorkerStatistics> Statistics();
   CompletionQueue& completions() { return completions_; }
 
-  // Ends open ops with Cancelled, closes groups, leaves the job and joins all threads. Takes a few seconds at most,
-  // also when nobody answers; a process that runs a colocated server waits for the other ranks to leave its groups, at
-  // most kServerGoodbyeMs. Idempotent.
+  // Ends open ops with Cancelled, closes groups, leaves the job, waits for flight records to be written and sent, and
+  // joins all threads. Takes a few seconds at most, also when nobody answers; a process that runs a colocated server
+  // waits for the other ranks to leave its groups, at most kServerGoodbyeMs. Idempotent.
   void Close();
 
  private:
-  WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices,
+  WorkerClient(const WorkerClientOptions& options, Incarnation incarnation, std::unique_ptr<NoticeLog> notices,
                std::unique_ptr<FlightFolder> flights);
 
   // "rank 0 of job "gpt" on node-1".
@@ -163,11 +163,12 @@ class WorkerClient {
   std::shared_ptr<const ShardMap> NewestMap() const;
 
   const WorkerClientOptions options_;
+  const Incarnation incarnation_;
   const std::unique_ptr<NoticeLog> notices_;
   CompletionQueue completions_;
   MemberQueue member_queue_;
-  FlightRecorder recorder_;                      // of the I/O thread's turn, but for traces
-  const std::unique_ptr<FlightFolder> flights_;  // null: none
+  FlightRecorder recorder_;                // of the I/O thread's turn, but for traces
+  std::unique_ptr<FlightFolder> flights_;  // null: none. Of Close when the I/O thread has ended
   ResultDigests digests_;
   TraceSender traces_;
   bool can_node_reduce_ = false;  // set by Start

@@ -352,9 +352,9 @@ TEST(CompletionTest, BashCompletesCommandsOptionsAndNames) {
   v1::ListJobsResponse jobs;
   jobs.add_jobs()->set_name("gpt");
   jobs.mutable_jobs(0)->set_state("running");
-  EXPECT_EQ(
-      OfferedByBash(absl::StrCat("cat <<'END'\n", JobsText(jobs, {.wide = true}), "END\n"), "shoalctl abort g", 2),
-      "gpt\n");
+  const std::string job_table = absl::StrCat("cat <<'END'\n", JobsText(jobs, {.wide = true}), "END\n");
+  EXPECT_EQ(OfferedByBash(job_table, "shoalctl abort g", 2), "gpt\n");
+  EXPECT_EQ(OfferedByBash(job_table, "shoalctl timeline --job g", 3), "gpt\n");
 }
 
 TEST(CompletionTest, ANameThatAShellWouldExpandIsNotOffered) {
@@ -412,7 +412,9 @@ TEST(ShoalctlErrorsTest, BadUsage) {
       {{}, "no command is given; use status"},
       {{"status"}, "no scheduler is given; use --scheduler HOST:PORT"},
       {{"stats", "--scheduler", "h:1"}, "unknown command \"stats\""},
-      {{"timeline"}, "takes the name of one folder with flight records"},
+      {{"timeline"}, "or set SHOAL_SCHEDULER, or name a folder with flight records"},
+      {{"timeline", "a", "b"}, "timeline takes the name of one folder with flight records, or of none"},
+      {{"timeline", "folder", "--job", "gpt"}, "--job does not go with a folder"},
       {{"timeline", "/nowhere/at/all"}, "the folder /nowhere/at/all can't be read"},
       {{"status", "--group", "7"}, "--group only goes with timeline"},
       {{"status", "-o", "file"}, "--output only goes with timeline, trace"},
@@ -424,7 +426,7 @@ TEST(ShoalctlErrorsTest, BadUsage) {
       {{"status", "--schedule", "h:1"}, "did you mean --scheduler?"},
       {{"status", "--follow", "--scheduler", "h:1"}, "--follow only goes with events"},
       {{"status", "--since", "1h", "--scheduler", "h:1"}, "--since only goes with events"},
-      {{"status", "--job", "gpt", "--scheduler", "h:1"}, "--job only goes with events"},
+      {{"status", "--job", "gpt", "--scheduler", "h:1"}, "--job only goes with events, timeline"},
       {{"status", "--kind", "rank-lost", "--scheduler", "h:1"}, "--kind only goes with events"},
       {{"events", "--kind", "rank-gone", "--scheduler", "h:1"}, "of kind \"rank-gone\"; it records "},
       {{"events", "--kind", "lease-missing", "--scheduler", "h:1"}, "no scheduler records"},

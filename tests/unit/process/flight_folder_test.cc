@@ -13,12 +13,17 @@
 #include <thread>
 #include <vector>
 
+#include "core/now.h"
+#include "process/clock.h"
+
 namespace shoal {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+
+std::string NobodyHasIt(const FlightFolder::Record&, uint64_t) { return ""; }
 
 class FlightFolderTest : public testing::Test {
  protected:
@@ -27,16 +32,30 @@ class FlightFolderTest : public testing::Test {
   }
   ~FlightFolderTest() override { std::filesystem::remove_all(path_); }
 
-  std::unique_ptr<FlightFolder> Start() {
-    return FlightFolder::Start(path_.string(), [this](std::string sentence) { said_.push_back(std::move(sentence)); })
+  std::unique_ptr<FlightFolder> Start(const std::string& choice) {
+    return FlightFolder::Start(
+               choice,
+               [this](const FlightFolder::Record& record, uint64_t deadline_ns) { return Send(record, deadline_ns); },
+               [this](std::string sentence) { said_.push_back(std::move(sentence)); })
         .value();
+  }
+  std::unique_ptr<FlightFolder> Start() { return Start(path_.string()); }
+  std::string Send(const FlightFolder::Record& record, uint64_t deadline_ns) {
+    sent_.push_back(record.text);
+    send_by_ns_.push_back(deadline_ns);
+    std::this_thread::sleep_for(send_takes_);
+    return who_has_it_;
   }
   std::vector<std::filesystem::path> Files() const {
     return {std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator()};
   }
 
   const std::filesystem::path path_;
-  std::vector<std::string> said_;  // to be read when the folder has ended
+  std::string who_has_it_;  // what sending says; empty: it fails
+  std::chrono::milliseconds send_takes_{0};
+  std::vector<std::string> said_;  // to be read when the folder has ended, as the next two
+  std::vector<std::string> sent_;
+  std::vector<uint64_t> send_by_ns_;
 };
 
 TEST_F(FlightFolderTest, WritesAFileAndSaysWhere) {
@@ -75,7 +94,7 @@ TEST_F(FlightFolderTest, SaysWhatItCouldNotWrite) {
 
 TEST_F(FlightFolderTest, AFolderThatCanNotBeUsedIsRefusedWithTheReason) {
   const auto refusal = [](const std::string& folder) {
-    const auto started = FlightFolder::Start(folder, [](const std::string&) {});
+    const auto started = FlightFolder::Start(folder, NobodyHasIt, [](const std::string&) {});
     EXPECT_EQ(started.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(started.status().message());
   };
@@ -86,10 +105,37 @@ TEST_F(FlightFolderTest, AFolderThatCanNotBeUsedIsRefusedWithTheReason) {
 
 TEST_F(FlightFolderTest, NoneIsMadeWhereNoneIsAskedFor) {
   for (const char* const choice : {"", kNoFlightFolder}) {
-    const auto started = FlightFolder::Start(choice, [](const std::string&) {});
+    const auto started = FlightFolder::Start(choice, NobodyHasIt, [](const std::string&) {});
     ASSERT_TRUE(started.ok());
     EXPECT_EQ(*started, nullptr);
   }
+}
+
+TEST_F(FlightFolderTest, SendsEachRecordAlsoWhereItCouldNotBeWritten) {
+  who_has_it_ = "somebody has it";
+  {
+    const std::unique_ptr<FlightFolder> folder = Start();
+    folder->Save({.name = "a", .failure = "x", .text = "first"});
+    folder->Save({.name = "a", .failure = "x", .text = "not for others", .is_sent = false});
+    std::filesystem::remove_all(path_);
+    folder->Save({.name = "a", .failure = "x", .text = "last"});
+  }
+  EXPECT_THAT(sent_, testing::ElementsAre("first", "last"));
+  ASSERT_THAT(said_, SizeIs(3));
+  EXPECT_THAT(said_[2], AllOf(HasSubstr("could not be written to"), testing::EndsWith("; somebody has it")));
+}
+
+TEST_F(FlightFolderTest, WhatIsLeftAtTheEndHasTheTimeOfOneToBeSent) {
+  std::unique_ptr<FlightFolder> folder = Start();
+  send_takes_ = std::chrono::milliseconds(20);
+  for (size_t i = 0; i < FlightFolder::kMostFilesAnHour; ++i) {
+    folder->Save({.name = "a", .failure = "x", .text = "text"});
+  }
+  const uint64_t ends_ns = MonotonicNs();
+  folder.reset();
+  ASSERT_THAT(send_by_ns_, SizeIs(FlightFolder::kMostFilesAnHour));
+  EXPECT_GE(send_by_ns_.back(), ends_ns + FlightFolder::kSendPatienceMs * kNsPerMs);
+  EXPECT_EQ(send_by_ns_.back(), send_by_ns_[send_by_ns_.size() - 2]) << "none has more than the one before";
 }
 
 // The temporary directory is the test's own.
@@ -101,15 +147,11 @@ class OwnFlightFolderTest : public FlightFolderTest {
   }
   ~OwnFlightFolderTest() override { before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", before_.c_str(), 1); }
 
-  std::unique_ptr<FlightFolder> Start() {
-    return FlightFolder::Start(kOwnFlightFolder, [this](std::string sentence) { said_.push_back(std::move(sentence)); })
-        .value();
-  }
+  std::unique_ptr<FlightFolder> Start() { return FlightFolderTest::Start(kOwnFlightFolder); }
   static void Save(FlightFolder* folder) { folder->Save({.name = "shoal-x", .failure = "it failed", .text = "text"}); }
   void FailTwice() {
     const std::unique_ptr<FlightFolder> folder = Start();
     Save(folder.get());
-    while (folder->HasRoom()) std::this_thread::yield();
     Save(folder.get());
   }
   size_t FilesOfOwn() const {
@@ -179,6 +221,16 @@ TEST_F(OwnFlightFolderTest, WhatSomebodyElseMayHavePutThereIsNotUsed) {
     ExpectRefused("it belongs to somebody else");
   }
   EXPECT_TRUE(std::filesystem::is_empty(elsewhere));
+}
+
+TEST_F(OwnFlightFolderTest, WhereItCanNotBeMadeEachRecordIsSentAllTheSame) {
+  setenv("TMPDIR", (path_ / "missing").c_str(), 1);
+  who_has_it_ = "somebody has it";
+  FailTwice();
+  EXPECT_THAT(sent_, SizeIs(2));
+  ASSERT_THAT(said_, SizeIs(2));
+  EXPECT_THAT(said_[0], AllOf(HasSubstr("can't be had: No such file or directory"), HasSubstr("; somebody has it")));
+  EXPECT_EQ(said_[1], "it failed; what happened before is not written; somebody has it");
 }
 
 TEST_F(OwnFlightFolderTest, WhereItCanNotBeMadeNothingElseHappens) {

@@ -185,11 +185,12 @@ typedef struct shoal_worker_options {
    * the first one is told of by a line on standard error, unless `quiet` is set. Ranks may differ. */
   uint32_t check_finite;
   /* When an op fails its group (unless with CANCELLED), the last 1024 events of this process's connections, and
-   * ops within its node, are written to a file, at most 16 an hour, and a line on standard error names the group, the
-   * reason and the file. A colocated server does likewise for the groups that fail on it. NULL, "" or "auto": in the
-   * folder shoal-flights-UID of the temporary directory (TMPDIR, otherwise /tmp), which is made then, for this user
-   * alone, and holds the user's newest 256 files; where that can't be, nothing fails, and the line says so. "off":
-   * nowhere. Otherwise a folder that is there. */
+   * ops within its node, are written to a file, at most 16 an hour, and sent to the scheduler, which has them for
+   * `shoalctl timeline`; a line on standard error names the group, the reason and the file. A colocated server does
+   * likewise for the groups that fail on it. NULL, "" or "auto": in the folder shoal-flights-UID of the temporary
+   * directory (TMPDIR, otherwise /tmp), which is made then, for this user alone, and holds the user's newest 256 files;
+   * where that can't be, nothing fails, and the line says so. "off": neither written nor sent. Otherwise a folder that
+   * is there. */
   const char* flight_recorder;
 } shoal_worker_options;
 
