@@ -7,6 +7,7 @@ fails test_mutations.py, and is to be written anew.
 
 from cuda_mutations import CUDA_MUTATIONS
 from device_mutations import DEVICE_MUTATIONS
+from local_reduce_mutations import LOCAL_REDUCE_MUTATIONS
 from mutation import mutation
 from node_mutations import NODE_MUTATIONS
 from plugin_mutations import PLUGIN_MUTATIONS
@@ -475,5 +476,9 @@ SIMULATOR_MUTATIONS = [
     *NODE_MUTATIONS,
 ]
 
-PARTS = {"simulator": SIMULATOR_MUTATIONS, "device": CUDA_MUTATIONS + PLUGIN_MUTATIONS}
+PARTS = {
+    "simulator": SIMULATOR_MUTATIONS,
+    "node": LOCAL_REDUCE_MUTATIONS,
+    "device": CUDA_MUTATIONS + PLUGIN_MUTATIONS,
+}
 MUTATIONS = [mutation for part in PARTS.values() for mutation in part]

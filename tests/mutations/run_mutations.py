@@ -4,8 +4,8 @@ the simulator, or the test that the bug names.
 
 Fails if a bug is not found, and says which. Writes sim/results/mutations_DATE.json and .md; of a part of the bugs
 mutations_PART_DATE. Works on a copy of the sources in build/mutants, so nothing of the checkout is touched. `make
-mutants`; half an hour on two cores for the simulator's part, and nearly as long for `PART=device`. What was tried on
-the same sources is not tried again, so an interrupted run goes on where it was.
+mutants`; half an hour on two cores for the simulator's part, nearly as long for `PART=device`, minutes for
+`PART=node`. What was tried on the same sources is not tried again, so an interrupted run goes on where it was.
 """
 
 import argparse
@@ -161,7 +161,8 @@ def write_results(results: list[dict], tree: str, part: str | None) -> pathlib.P
         f"Bugs that the simulator has to find are tried with the {fixed_seeds()} seeds of `make test`, in order, until"
         f" {ENOUGH_SEEDS} have found",
         "one; bugs of the path of CUDA tensors with one test of `make test`, on the simulated driver and the simulated",
-        "NCCL. What the first seed, or the test, said is shown.",
+        "NCCL; bugs of the reduction within a node with one on real shared memory. What the first seed, or the test,",
+        "said is shown.",
         "",
         "| bug | breaks | found by | found as |",
         "|---|---|---|---|",

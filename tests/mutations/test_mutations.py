@@ -26,18 +26,20 @@ def test_names_are_given_once():
 
 
 def sources_of(program: str) -> str:
-    """The text of the .cc files that CMake compiles for it."""
+    """The text of the .cc files that CMake compiles for it, and of the headers beside them, which may hold a suite."""
     text = ""
     for file in (ROOT / "tests").rglob("CMakeLists.txt"):
         registered = re.search(rf"shoal_add_test\({program}\s([^)]*)\)", file.read_text(encoding="utf-8"))
         for source in re.findall(r"[\w/]+\.cc", registered[1] if registered else ""):
-            text += (file.parent / source).read_text(encoding="utf-8")
+            path = file.parent / source
+            for part in (path, *sorted(path.parent.glob("*.h"))):
+                text += part.read_text(encoding="utf-8")
     return text
 
 
 @pytest.mark.parametrize("test", [test for test in TESTS if isinstance(test, CxxTest)], ids=str)
 def test_cxx_test_exists(test):
-    suite, name = re.fullmatch(r"(?:\w+/)?(\w+)\.(\w+)(?:/\d+)?", test.name).groups()
+    suite, name = re.fullmatch(r"(?:\w+/)?(\w+)\.(\w+)(?:/\w+)?", test.name).groups()
     assert re.search(rf"^TEST(_F|_P)?\({suite}, {name}\)", sources_of(test.program), re.MULTILINE)
 
 
