@@ -48,7 +48,8 @@ struct CudaStagerOptions {
 
 class CudaStager final : public Stager {
  public:
-  // While copies are under way. A chunk takes some ten microseconds.
+  // While copies are under way. A chunk takes some ten microseconds. (The I/O thread sees to it that the sleep is not
+  // much longer.)
   static constexpr uint64_t kPollWithinNs = 20'000;
 
   // Touches no device. Errors: those of cuda::Api::Load; ResourceExhausted: no memory for the arena.

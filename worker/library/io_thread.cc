@@ -1,6 +1,7 @@
 #include "worker/library/io_thread.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <utility>
@@ -22,6 +23,10 @@ constexpr uint64_t kCountersTimeoutMs = 5'000;
 // How long the I/O thread stands back before it sees whether a caller has run a round meanwhile: callers of small ops
 // mostly come with the next at once.
 constexpr uint64_t kStandBackNs = 1'000'000;
+
+// How much longer than asked for a sleep of the I/O thread may last where there are devices. It is short while they
+// copy (CudaStager::kPollWithinNs), and the system's usual 50 us, for waking threads together, would be most of it.
+constexpr unsigned long kTimerSlackNs = 1'000;
 
 // What the I/O thread does after a round.
 enum class Rest : uint8_t { kNone, kStandBack, kYield, kSleep };
@@ -264,6 +269,7 @@ IoThread::Round IoThread::RunRound() noexcept {
 }
 
 void IoThread::Run() {
+  if (stager_ != nullptr) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   const int local_fd = local_reduce_ == nullptr ? -1 : local_reduce_->wake_fd();  // -1 is never readable
   bool is_called = true;
   while (true) {
