@@ -1,6 +1,7 @@
 #include "cli/command.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -14,12 +15,41 @@ namespace {
 
 constexpr double kMostSeconds = 86400;
 
-// An option that is given goes with these commands alone.
-absl::Status CheckGoesWith(bool given, std::string_view option, std::vector<std::string_view> commands,
-                           const Command& command) {
-  if (!given || std::find(commands.begin(), commands.end(), command.name) != commands.end()) return absl::OkStatus();
-  std::vector<std::string> names(commands.begin(), commands.end());
-  return absl::InvalidArgumentError(absl::StrCat(std::string(option), " only goes with ", absl::StrJoin(names, ", ")));
+// An option that goes with these commands alone.
+struct OwnOption {
+  std::string_view name;
+  std::array<std::string_view, 3> commands;  // the last ones may be empty
+};
+
+constexpr OwnOption kOwnOptions[] = {
+    {"all", {"status", "servers", "jobs"}},
+    {"wide", {"status", "servers", "jobs"}},
+    {"follow", {"events"}},
+    {"since", {"events"}},
+    {"job", {"events", "timeline"}},
+    {"kind", {"events"}},
+    {"interval", {"top"}},
+    {"rounds", {"top"}},
+    {"reason", {"abort"}},
+    {"nodes", {"plan"}},
+    {"ranks", {"plan"}},
+    {"link", {"plan"}},
+    {"node-link", {"plan"}},
+    {"bytes", {"plan"}},
+    {"round-trip", {"plan"}},
+    {"message", {"plan"}},
+    {"group", {"timeline"}},
+    {"seconds", {"trace", "verify"}},
+    {"output", {"timeline", "trace"}},
+    {"wait", {"drain"}},
+    {"deadline", {"drain"}},
+    {"bandwidth", {"doctor"}},
+    {"net-device", {"doctor"}},
+    {"transports", {"doctor"}},
+};
+
+bool GoesWith(const OwnOption& option, std::string_view command) {
+  return std::ranges::find(option.commands, command) != option.commands.end();
 }
 
 }  // namespace
@@ -32,7 +62,7 @@ void DeclareOptions(Command* command, OptionTable* table) {
               &command->json);
   table->Flag("all,a", "", "With status, servers and jobs: also what has been gone for more than an hour.",
               &command->all);
-  table->Flag("wide,w", "", "With status, servers and jobs: all columns.", &command->wide);
+  table->Flag("wide,w", "", "With status, servers and jobs: all columns, and whole names.", &command->wide);
   table->Flag("follow,f", "", "With events: continue to print events as they happen.", &command->follow);
   table->String("since", "", "TIME", "With events: only those of the last 90s, 15m, 2h or 1d.", &command->since);
   table->String(
@@ -79,38 +109,27 @@ void DeclareOptions(Command* command, OptionTable* table) {
                 &command->data_plane.transports);
   table->Double("timeout", "", "S", "How long to wait for the scheduler, and with doctor for servers.",
                 &command->timeout_s);
-  table->Flag("help,h", "", "Show this and exit.", &command->help);
-  table->Flag("version", "", "Show the version and exit.", &command->version);
+  table->HelpAndVersion(&command->help, &command->version);
 }
 
-absl::Status CheckOptions(const Command& command) {
-  const Command defaults;
-  const absl::Status goes[] = {
-      CheckGoesWith(command.follow, "--follow", {"events"}, command),
-      CheckGoesWith(!command.since.empty(), "--since", {"events"}, command),
-      CheckGoesWith(!command.job.empty(), "--job", {"events", "timeline"}, command),
-      CheckGoesWith(!command.kinds.empty(), "--kind", {"events"}, command),
-      CheckGoesWith(command.wait, "--wait", {"drain"}, command),
-      CheckGoesWith(command.deadline_s != defaults.deadline_s, "--deadline", {"drain"}, command),
-      CheckGoesWith(!command.reason.empty(), "--reason", {"abort"}, command),
-      CheckGoesWith(command.plan.nodes != defaults.plan.nodes, "--nodes", {"plan"}, command),
-      CheckGoesWith(command.plan.ranks != defaults.plan.ranks, "--ranks", {"plan"}, command),
-      CheckGoesWith(command.plan.node_link_gbit != defaults.plan.node_link_gbit, "--node-link", {"plan"}, command),
-      CheckGoesWith(command.plan.link_gbit != defaults.plan.link_gbit, "--link", {"plan"}, command),
-      CheckGoesWith(command.plan.bytes != defaults.plan.bytes, "--bytes", {"plan"}, command),
-      CheckGoesWith(command.plan.round_trip_us != defaults.plan.round_trip_us, "--round-trip", {"plan"}, command),
-      CheckGoesWith(command.plan.message_us != defaults.plan.message_us, "--message", {"plan"}, command),
-      CheckGoesWith(command.group != defaults.group, "--group", {"timeline"}, command),
-      CheckGoesWith(!command.output.empty(), "--output", {"timeline", "trace"}, command),
-      CheckGoesWith(command.seconds != defaults.seconds, "--seconds", {"trace", "verify"}, command),
-      CheckGoesWith(command.all, "--all", {"status", "servers", "jobs"}, command),
-      CheckGoesWith(command.wide, "--wide", {"status", "servers", "jobs"}, command),
-      CheckGoesWith(command.rounds != defaults.rounds, "--rounds", {"top"}, command),
-      CheckGoesWith(command.bandwidth, "--bandwidth", {"doctor"}, command),
-      CheckGoesWith(command.interval_s != defaults.interval_s, "--interval", {"top"}, command),
-  };
-  for (const absl::Status& status : goes) {
-    if (!status.ok()) return status;
+std::vector<std::string> OptionsOf(std::string_view command) {
+  std::vector<std::string> names;
+  for (const OwnOption& option : kOwnOptions) {
+    if (GoesWith(option, command)) names.emplace_back(option.name);
+  }
+  return names;
+}
+
+bool PrintsJson(std::string_view command) {
+  return command != "trace" && command != "timeline" && command != "completion" && command != "top";
+}
+
+absl::Status CheckOptions(const Command& command, const OptionTable& table) {
+  for (const OwnOption& option : kOwnOptions) {
+    if (GoesWith(option, command.name) || !table.IsOnCommandLine(std::string(option.name))) continue;
+    const std::vector<std::string> commands(option.commands.begin(), std::ranges::find(option.commands, ""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", std::string(option.name), " only goes with ", absl::StrJoin(commands, ", ")));
   }
   if (const auto kinds = ParseEventKinds(command.kinds); !kinds.ok()) return kinds.status();
   if (!command.since.empty()) {
@@ -118,16 +137,16 @@ absl::Status CheckOptions(const Command& command) {
       return absl::InvalidArgumentError(absl::StrCat("--since: ", age.status().message()));
     }
   }
-  if (command.json && (command.name == "trace" || command.name == "timeline" || command.name == "completion")) {
-    return absl::InvalidArgumentError(absl::StrCat("--json does not go with ", command.name,
-                                                   command.name == "completion" ? "" : ", which writes JSON anyway"));
-  }
   if (command.name == "timeline" && !command.argument.empty() && !command.job.empty()) {
     return absl::InvalidArgumentError(
         "--job does not go with a folder of flight records: it is for those that the scheduler has");
   }
   if (command.json && command.name == "top") {
     return absl::InvalidArgumentError("top prints no JSON; use status --json, whose counters only grow");
+  }
+  if (command.json && !PrintsJson(command.name)) {
+    return absl::InvalidArgumentError(absl::StrCat("--json does not go with ", command.name,
+                                                   command.name == "completion" ? "" : ", which writes JSON anyway"));
   }
   if (!(command.deadline_s >= 0 && command.deadline_s <= kMostSeconds)) {
     return absl::InvalidArgumentError("--deadline takes 0 to 86400 seconds");

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <ostream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "cli/bandwidth.h"
@@ -45,8 +47,15 @@ struct Command {
 // Declares the options in `table`, with the values in `command` as defaults; both must outlive the table's use.
 void DeclareOptions(Command* command, OptionTable* table);
 
-// Of a command whose name is known. InvalidArgument names an option that does not go with it, or its wrong value.
-absl::Status CheckOptions(const Command& command);
+// The long names of the options that go with this command and not with all.
+std::vector<std::string> OptionsOf(std::string_view command);
+
+// Whether --json goes with this command.
+bool PrintsJson(std::string_view command);
+
+// Of a command whose name is known, and the table that its options were parsed with. InvalidArgument names an option
+// that does not go with it, or its wrong value.
+absl::Status CheckOptions(const Command& command, const OptionTable& table);
 
 }  // namespace shoal::cli
 

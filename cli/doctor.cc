@@ -39,6 +39,8 @@ std::string_view VerdictName(Verdict verdict) {
   switch (verdict) {
     case Verdict::kGood:
       return "good";
+    case Verdict::kNote:
+      return "note";
     case Verdict::kWarning:
       return "warning";
     case Verdict::kProblem:
@@ -50,6 +52,7 @@ std::string_view VerdictName(Verdict verdict) {
 class Findings {
  public:
   void Good(std::string check, std::string text) { Add(std::move(check), Verdict::kGood, std::move(text), ""); }
+  void Note(std::string check, std::string text) { Add(std::move(check), Verdict::kNote, std::move(text), ""); }
   void Warn(std::string check, std::string text, std::string fix) {
     Add(std::move(check), Verdict::kWarning, std::move(text), std::move(fix));
   }
@@ -207,12 +210,15 @@ void JudgeBandwidth(const v1::ServerStatus& server, const absl::StatusOr<Bandwid
                    "install shoalctl and shoal-perf of one release in one folder");
     return;
   }
-  const bool is_slow = bandwidth->mbit_per_s < kFullLink * static_cast<double>(device_mbit);
   const std::string of = device_mbit == 0 ? "" : absl::StrCat(" of the ", device_mbit, " that this node's device has");
   const std::string text =
       absl::StrFormat("to %s: %.0f Mbit/s%s, over %s, with %.0f %% of a core", who, bandwidth->mbit_per_s, of,
                       bandwidth->transports, 100 * bandwidth->processor_share);
-  if (!is_slow) {
+  if (device_mbit == 0) {
+    findings->Note("bandwidth", absl::StrCat(text,
+                                             "; the rate of this node's card is not known, so it was compared "
+                                             "with nothing"));
+  } else if (bandwidth->mbit_per_s >= kFullLink * static_cast<double>(device_mbit)) {
     findings->Good("bandwidth", text);
   } else if (bandwidth->processor_share >= kBusyCore) {
     findings->Warn(
@@ -225,10 +231,23 @@ void JudgeBandwidth(const v1::ServerStatus& server, const absl::StatusOr<Bandwid
   }
 }
 
+// Of the ways to a server; empty: they can be measured.
+std::string WhyNotMeasured(const std::vector<const Way*>& ways) {
+  const auto is_reached = [](const Way* way) { return way->outcome == Way::Outcome::kReached; };
+  if (ways.empty() || !std::ranges::all_of(ways, is_reached)) return "not all of its ports were reached";
+  const auto is_within_node = [](const Way* way) { return way->within_node; };
+  return std::ranges::any_of(ways, is_within_node) ? "it is on this node" : "";
+}
+
 void JudgeBandwidths(const Examination& seen, Findings* findings) {
+  if (!seen.bandwidths.has_value()) return;
   for (const auto& [server, ways] : TriedServers(seen)) {
-    const auto found = seen.bandwidths.find(server->name());
-    if (found == seen.bandwidths.end()) continue;
+    const auto found = seen.bandwidths->find(server->name());
+    if (found == seen.bandwidths->end()) {
+      findings->Note("bandwidth", absl::StrCat("to server ", server->name(), " on ", server->node(),
+                                               " was not measured: ", WhyNotMeasured(ways)));
+      continue;
+    }
     uint64_t device_mbit = 0;
     for (const Way* way : ways) {
       // Only if the payload went that way, as "tcp/eth0" says.
@@ -397,13 +416,11 @@ std::vector<AskedScheduler> AskEach(const std::string& scheduler, uint64_t timeo
 
 // One server after the other: two at once would share this node's link.
 void MeasureBandwidths(const DataPlane& data_plane, uint64_t timeout_ms, Examination* seen) {
+  seen->bandwidths.emplace();
   for (const auto& [server, ways] : TriedServers(*seen)) {
-    const bool all_over_a_link = std::all_of(ways.begin(), ways.end(), [](const Way* way) {
-      return way->outcome == Way::Outcome::kReached && !way->within_node;
-    });
-    if (!all_over_a_link || ways.empty()) continue;
+    if (!WhyNotMeasured(ways).empty()) continue;
     const std::vector<std::string> addresses(server->addresses().begin(), server->addresses().end());
-    seen->bandwidths.emplace(server->name(), MeasureBandwidth(addresses, data_plane, timeout_ms));
+    seen->bandwidths->emplace(server->name(), MeasureBandwidth(addresses, data_plane, timeout_ms));
   }
 }
 
@@ -459,7 +476,7 @@ size_t CountOf(const std::vector<Finding>& findings, Verdict verdict) {
                                            [verdict](const Finding& finding) { return finding.verdict == verdict; }));
 }
 
-std::string FindingsText(const std::vector<Finding>& findings) {
+std::string FindingsText(const std::vector<Finding>& findings, bool bandwidth_asked) {
   std::string text;
   for (const Finding& finding : findings) {
     const std::string head = absl::StrFormat("%-8s %-10s", std::string(VerdictName(finding.verdict)), finding.check);
@@ -470,9 +487,8 @@ std::string FindingsText(const std::vector<Finding>& findings) {
   }
   const std::string counts = absl::StrCat(Plural(CountOf(findings, Verdict::kProblem), "problem"), ", ",
                                           Plural(CountOf(findings, Verdict::kWarning), "warning"));
-  const char* const tried =
-      "The ports were tried at which servers are reached; --bandwidth also measures what the ways carry.";
-  text += WrapText(absl::StrCat(counts, ". ", tried), 0);
+  const char* const more = bandwidth_asked ? "." : "; --bandwidth also measures what the ways carry.";
+  text += WrapText(absl::StrCat(counts, ". The ports were tried at which servers are reached", more), 0);
   return text;
 }
 
@@ -491,7 +507,7 @@ std::string FindingsJson(const std::vector<Finding>& findings) {
 
 absl::Status Examine(const ExamineOptions& options, ClusterClient* client, std::ostream& out) {
   const std::vector<Finding> findings = Judge(Look(options, client));
-  out << (options.json ? FindingsJson(findings) + "\n" : FindingsText(findings));
+  out << (options.json ? FindingsJson(findings) + "\n" : FindingsText(findings, options.bandwidth.has_value()));
   const size_t problems = CountOf(findings, Verdict::kProblem);
   if (problems == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("the doctor found ", Plural(problems, "problem")));

@@ -20,8 +20,9 @@
 
 namespace shoal::cli {
 
-// Whether it is as it should be; may cost speed, or will one day; or stops a job.
-enum class Verdict : uint8_t { kGood, kWarning, kProblem };
+// kGood: as it should be. kNote: nothing tells whether it is. kWarning: it may cost speed, or will one day. kProblem:
+// it stops a job.
+enum class Verdict : uint8_t { kGood, kNote, kWarning, kProblem };
 
 struct Finding {
   std::string check;  // "scheduler", "server", "clock", ...
@@ -43,8 +44,8 @@ struct Examination {
   v1::Cluster cluster;
   v1::ListServersResponse servers;
   std::vector<Way> ways;  // to each address of each server that is to be tried, in that order
-  // By the server's name. Not of those on this node, nor of those that were not reached; none: it was not asked for.
-  std::map<std::string, absl::StatusOr<Bandwidth>> bandwidths;
+  // By the server's name, of those to which a link leads from this node; nullopt: it was not asked for.
+  std::optional<std::map<std::string, absl::StatusOr<Bandwidth>>> bandwidths;
   NodeSettings node;
   std::string ucx_version;  // of the shoal-perf beside this program; empty: not known
   uint64_t asked_unix_ms = 0;
@@ -57,8 +58,9 @@ bool IsToBeTried(const v1::ServerStatus& server);
 // Pure.
 std::vector<Finding> Judge(const Examination& examination);
 size_t CountOf(const std::vector<Finding>& findings, Verdict verdict);
-// One line for each finding, its fix below, and a last line with the counts.
-std::string FindingsText(const std::vector<Finding>& findings);
+// One line for each finding, its fix below, and a last line with the counts, which names --bandwidth unless that was
+// asked for.
+std::string FindingsText(const std::vector<Finding>& findings, bool bandwidth_asked);
 // {"findings":[{"check":..., "verdict":"good", "text":..., "fix":...}, ...], "problems":N, "warnings":N}
 std::string FindingsJson(const std::vector<Finding>& findings);
 

@@ -88,6 +88,8 @@ class EventReader {
     if (cluster->cluster_id() != cluster_id_) last_sequence_ = 0;
     if (options_.since_ms.has_value() && cluster_id_.empty()) {
       filter_.since_unix_ms = cluster->now_unix_ms() - std::min(cluster->now_unix_ms(), *options_.since_ms);
+      const std::string not_kept = EventsNotKeptText(*cluster, *filter_.since_unix_ms);
+      if (!not_kept.empty() && !options_.json) err_ << "shoalctl: " << not_kept << '\n' << std::flush;
     }
     cluster_id_ = cluster->cluster_id();
     return absl::OkStatus();
@@ -169,6 +171,18 @@ absl::StatusOr<std::set<std::string>> ParseEventKinds(const std::string& text) {
         absl::StrCat("no scheduler records events of kind \"", kind, "\"; it records ", absl::StrJoin(known, ", ")));
   }
   return asked;
+}
+
+std::string EventsNotKeptText(const v1::Cluster& cluster, uint64_t since_unix_ms) {
+  const uint64_t forgotten = cluster.newest_forgotten_event_unix_ms();
+  if (forgotten != 0 && since_unix_ms <= forgotten) {
+    return absl::StrCat("some events up to ", TimeText(forgotten),
+                        " are not kept any more, as the scheduler has room for the newest alone; its log has them");
+  }
+  const uint64_t began = cluster.started_at_unix_ms();
+  if (since_unix_ms >= began) return "";
+  return absl::StrCat("events before ", TimeText(began),
+                      " are not kept by this scheduler, which began to lead then; if one led before, its log has them");
 }
 
 absl::Status ShowEvents(const EventsOptions& options, ClusterClient* client, std::ostream& out, std::ostream& err) {

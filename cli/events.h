@@ -40,9 +40,13 @@ absl::StatusOr<uint64_t> ParseAge(const std::string& text);
 // "rank-lost,job-failed". InvalidArgument: one that a scheduler does not record; the text lists those that it does.
 absl::StatusOr<std::set<std::string>> ParseEventKinds(const std::string& text);
 
-// Writes the events to `out`. With `follow` it goes on when the scheduler is started again or another one leads, and
-// says so on `err`; it returns when `out` can't be written. Errors of the calls: at the start any, later those that
-// trying again does not mend.
+// What a user who asked for events since then is told of those that the scheduler does not keep; "": it keeps all.
+// Pure.
+std::string EventsNotKeptText(const v1::Cluster& cluster, uint64_t since_unix_ms);
+
+// Writes the events to `out`, and on `err` as text which of those that were asked for are not kept. With `follow` it
+// goes on when the scheduler is started again or another one leads, and says so on `err`; it returns when `out` can't
+// be written. Errors of the calls: at the start any, later those that trying again does not mend.
 absl::Status ShowEvents(const EventsOptions& options, ClusterClient* client, std::ostream& out, std::ostream& err);
 
 }  // namespace shoal::cli

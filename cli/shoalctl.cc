@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -268,7 +269,12 @@ std::string CommandNames() {
   return absl::StrCat(absl::StrJoin(names, ", "), " or ", last);
 }
 
-std::string Usage() { return "shoalctl COMMAND [options]"; }
+constexpr char kUsage[] = "shoalctl COMMAND [options]";
+
+// "drain SERVER".
+std::string NameWithArgument(const CommandKind& kind) {
+  return absl::StrCat(std::string(kind.name), kind.argument.empty() ? "" : " ", std::string(kind.argument));
+}
 
 // `name`, and beside it what it means, in a column that begins after `name_width` characters.
 std::string SummaryEntry(const std::string& name, size_t name_width, std::string_view meaning) {
@@ -306,14 +312,27 @@ std::string Summary() {
   constexpr size_t kCodeWidth = 5;
   std::string text = "Shows what a Shoal cluster is doing, as its scheduler knows it, and changes it.\n\nCommands:\n";
   for (const CommandKind& kind : kCommands) {
-    const std::string name =
-        absl::StrCat(std::string(kind.name), kind.argument.empty() ? "" : " ", std::string(kind.argument));
-    text += SummaryEntry(name, kCommandWidth, kind.summary);
+    text += SummaryEntry(NameWithArgument(kind), kCommandWidth, kind.summary);
   }
   text += "\nExit codes:\n";
   for (const ExitCode& each : kExitCodes) text += SummaryEntry(absl::StrCat(each.code), kCodeWidth, each.meaning);
   text.pop_back();
   return text;
+}
+
+// Of one command: what goes with it. `options` holds those of all commands.
+std::string CommandHelp(const CommandKind& kind, const OptionTable& options) {
+  std::string summary(kind.summary);
+  summary[0] = absl::ascii_toupper(static_cast<unsigned char>(summary[0]));
+  std::string text =
+      absl::StrCat("Usage: shoalctl ", NameWithArgument(kind), " [options]\n\n", WrapText(summary, 0), "\n");
+  const std::string own = options.Entries(OptionsOf(kind.name));
+  if (!own.empty()) absl::StrAppend(&text, "Options:\n", own, "\n");
+  std::vector<std::string> common;
+  if (kind.run != nullptr) common = {"scheduler", "timeout"};
+  if (PrintsJson(kind.name)) common.emplace_back("json");
+  if (!common.empty()) absl::StrAppend(&text, "Common options: ", options.Synopsis(common), "\n");
+  return absl::StrCat(text, "`shoalctl --help` explains all options and lists all commands.\n");
 }
 
 CompletionWords WordsToComplete(const OptionTable& options) {
@@ -343,13 +362,19 @@ absl::StatusOr<std::string> WithoutCluster(const Command& command, const OptionT
   return command.json ? PlanJson(*plan) + "\n" : PlanText(command.plan, *plan);
 }
 
-absl::Status CheckUsage(const std::vector<std::string>& words, Command* command) {
+// `words`: those that are no options. InvalidArgument: they name no command.
+absl::StatusOr<const CommandKind*> NamedCommand(const std::vector<std::string>& words) {
   if (words.empty()) return absl::InvalidArgumentError(absl::StrCat("no command is given; use ", CommandNames()));
+  const CommandKind* const kind = FindCommand(words[0]);
+  if (kind != nullptr) return kind;
+  return absl::InvalidArgumentError(absl::StrCat("unknown command \"", words[0], "\"; use ", CommandNames()));
+}
+
+absl::Status CheckUsage(const std::vector<std::string>& words, const OptionTable& options, Command* command) {
+  const absl::StatusOr<const CommandKind*> named = NamedCommand(words);
+  if (!named.ok()) return named.status();
+  const CommandKind* const kind = *named;
   command->name = words[0];
-  const CommandKind* const kind = FindCommand(command->name);
-  if (kind == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown command \"", command->name, "\"; use ", CommandNames()));
-  }
   const bool has_argument = words.size() == 2;
   if (words.size() > 2 ||
       (has_argument ? kind->argument.empty() : !kind->argument.empty() && !kind->MayLackArgument())) {
@@ -363,7 +388,7 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
                                                           : "server, as `shoalctl servers` lists it"));
   }
   if (has_argument) command->argument = words[1];
-  if (absl::Status status = CheckOptions(*command); !status.ok()) return status;
+  if (absl::Status status = CheckOptions(*command, options); !status.ok()) return status;
   if (!kind->AsksCluster(*command)) return absl::OkStatus();
   if (command->scheduler.empty()) {
     return absl::InvalidArgumentError(
@@ -371,6 +396,11 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
                      kind->MayLackArgument() ? ", or name a folder with flight records" : ""));
   }
   return SchedulerTarget(command->scheduler).status();
+}
+
+int FailUsage(const absl::Status& status, std::ostream& err) {
+  err << "shoalctl: " << std::string(status.message()) << "\nUsage: " << kUsage << " (--help explains the options)\n";
+  return kExitUsage;
 }
 
 // What RunShoalctl does, but for looking whether the output could be written.
@@ -383,20 +413,22 @@ int RunCommand(const std::vector<std::string>& arguments, const OptionTable::Env
   DeclareOptions(&command, &options);
   std::vector<std::string> words;
   absl::Status status = options.Parse(arguments, lookup, &words);
+  if (status.ok() && command.help && words.empty()) {
+    out << options.Help(kUsage, Summary());
+    return kExitOk;
+  }
   if (status.ok() && command.help) {
-    out << options.Help(Usage(), Summary());
+    const absl::StatusOr<const CommandKind*> kind = NamedCommand(words);
+    if (!kind.ok()) return FailUsage(kind.status(), err);
+    out << CommandHelp(**kind, options);
     return kExitOk;
   }
   if (status.ok() && command.version) {
     out << "shoalctl " << kSoftwareVersion << "\n";
     return kExitOk;
   }
-  if (status.ok()) status = CheckUsage(words, &command);
-  if (!status.ok()) {
-    err << "shoalctl: " << std::string(status.message()) << "\nUsage: " << Usage()
-        << " (--help explains the options)\n";
-    return kExitUsage;
-  }
+  if (status.ok()) status = CheckUsage(words, options, &command);
+  if (!status.ok()) return FailUsage(status, err);
   if (!FindCommand(command.name)->AsksCluster(command)) {
     const absl::StatusOr<std::string> text = WithoutCluster(command, options);
     if (!text.ok()) {

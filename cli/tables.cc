@@ -4,8 +4,10 @@
 #include <ctime>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -25,15 +27,6 @@ size_t Width(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-std::string TimeText(uint64_t unix_ms) {
-  const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
-
 std::string TroubleText(const v1::JobStatus& job) {
   std::vector<std::string> trouble = TroublesOf(job);
   if (trouble.size() > 2) {
@@ -46,6 +39,35 @@ std::string TroubleText(const v1::JobStatus& job) {
 
 constexpr uint64_t kShownGoneMs = 3'600'000;
 constexpr size_t kMostColumns = 100;
+constexpr size_t kLeastOfName = 8;     // characters, in a table that would else be too wide
+constexpr size_t kColumnDistance = 2;  // spaces
+
+std::vector<size_t> ColumnWidths(const std::vector<TableRow>& rows) {
+  std::vector<size_t> widths;
+  for (const TableRow& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  return widths;
+}
+
+// "shoal-ser...rack-7" of `most` characters, if it has more: what begins and what ends a name tells it from others.
+std::string ShortenInTheMiddle(const std::string& text, size_t most) {
+  const std::string left_out = "...";
+  std::vector<size_t> begins;  // of characters
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) begins.push_back(i);
+  }
+  if (begins.size() <= most) return text;
+  const size_t of_end = (most - left_out.size()) / 2;
+  const size_t of_begin = most - left_out.size() - of_end;
+  return absl::StrCat(text.substr(0, begins[of_begin]), left_out, text.substr(begins[begins.size() - of_end]));
+}
+
+// A table of which names are shortened, unless it is shown whole.
+std::string TableText(std::vector<TableRow> rows, const std::vector<size_t>& name_columns, TableExtent extent) {
+  return extent.wide ? AlignTable(rows) : FitTable(std::move(rows), name_columns);
+}
 
 bool IsGone(const v1::ServerStatus& server) { return server.state() == "lost" || server.state() == "left"; }
 
@@ -243,20 +265,30 @@ std::string OpTimesText(const v1::JobStatus& job) {
 }  // namespace
 
 std::string AlignTable(const std::vector<TableRow>& rows) {
-  std::vector<size_t> widths;
-  for (const TableRow& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
-  }
+  const std::vector<size_t> widths = ColumnWidths(rows);
   std::string text;
   for (const TableRow& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) {
       text += row[i];
-      if (i + 1 < row.size()) text.append(widths[i] - Width(row[i]) + 2, ' ');
+      if (i + 1 < row.size()) text.append(widths[i] - Width(row[i]) + kColumnDistance, ' ');
     }
     text += '\n';
   }
   return text;
+}
+
+std::string FitTable(std::vector<TableRow> rows, const std::vector<size_t>& name_columns) {
+  std::vector<size_t> widths = ColumnWidths(rows);
+  size_t columns = std::accumulate(widths.begin(), widths.end(), (widths.size() - 1) * kColumnDistance);
+  for (; columns > kMostColumns; --columns) {
+    const size_t longest = *std::ranges::max_element(name_columns, {}, [&](size_t column) { return widths[column]; });
+    if (widths[longest] <= kLeastOfName) break;
+    --widths[longest];
+  }
+  for (TableRow& row : rows) {
+    for (const size_t column : name_columns) row[column] = ShortenInTheMiddle(row[column], widths[column]);
+  }
+  return AlignTable(rows);
 }
 
 std::string WrapText(const std::string& text, size_t indent) {
@@ -338,7 +370,8 @@ std::string ServersText(const v1::ListServersResponse& servers, TableExtent exte
     }
     rows.push_back(std::move(row));
   }
-  return (rows.size() == 1 ? "" : AlignTable(rows)) + reasons + NotShownText(not_shown, "server");
+  const bool is_empty = rows.size() == 1;
+  return (is_empty ? "" : TableText(std::move(rows), {0, 2}, extent)) + reasons + NotShownText(not_shown, "server");
 }
 
 std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent) {
@@ -373,14 +406,16 @@ std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent) {
     }
     rows.push_back(std::move(row));
   }
-  return (rows.size() == 1 ? "" : AlignTable(rows)) + trouble + NotShownText(not_shown, "job");
+  const bool is_empty = rows.size() == 1;
+  return (is_empty ? "" : TableText(std::move(rows), {0}, extent)) + trouble + NotShownText(not_shown, "job");
 }
 
 std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
   const uint64_t started = job.started_at_unix_ms();
   std::string text =
-      absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", world size ", job.world_size(),
-                   ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0), "\n");
+      WrapText(absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", world size ",
+                            job.world_size(), ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0)),
+               4);
   for (const std::string& trouble : TroublesOf(job)) text += WrapText(trouble, 4);
   absl::StrAppend(&text, RatesText(job), OpTimesText(job), KeptText(job), RefusalsText(job), TransportsText(job));
   std::vector<TableRow> rows = {{"RANK", "NODE", "PID", "STATE", "HEARTBEAT", "OPS", "FAILED", "PUSHED", "MEAN OP"}};
@@ -391,7 +426,7 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
                     absl::StrCat(load.ops_failed()), BytesText(load.bytes_pushed()),
                     load.ops_completed() == 0 ? "-" : MillisecondsText(load.op_time_ns_total(), load.ops_completed())});
   }
-  absl::StrAppend(&text, "\n", AlignTable(rows), RankRatesText(job));
+  absl::StrAppend(&text, "\n", FitTable(std::move(rows), {1}), RankRatesText(job));
   if (job.groups().empty()) return absl::StrCat(text, "\nNo open groups.\n");
   rows = {{"GROUP", "STATE", "RANKS", "WITHIN A NODE", "WIRE", "CHUNKS", "CREDIT", "EPOCH"}};
   for (const v1::GroupStatus& group : job.groups()) {
@@ -401,7 +436,7 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
                     group.credit_chunks() == 0 ? "-" : absl::StrCat(group.credit_chunks()),
                     absl::StrCat(group.epoch())});
   }
-  return absl::StrCat(text, "\n", AlignTable(rows), LinksText(job));
+  return absl::StrCat(text, "\n", FitTable(std::move(rows), {0}), LinksText(job));
 }
 
 std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms) {
@@ -427,7 +462,7 @@ std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_m
       advice += WrapText(absl::StrCat("server ", slow.name(), " for job ", job.name(), ": ", slow.advice()), 4);
     }
   }
-  return rows.size() == 1 ? "No slow ranks or servers.\n" : AlignTable(rows) + advice;
+  return rows.size() == 1 ? "No slow ranks or servers.\n" : FitTable(std::move(rows), {0, 1, 2}) + advice;
 }
 
 std::string MapText(const v1::ShardMap& map) {
@@ -443,7 +478,7 @@ std::string MapText(const v1::ShardMap& map) {
         {absl::StrCat(i), shard.server_name(), shard.address(), absl::StrCat(shard.weight()),
          absl::StrFormat("%.1f %%", 100.0 * shard.weight() / static_cast<double>(std::max<uint64_t>(weights, 1)))});
   }
-  return title + AlignTable(rows);
+  return title + FitTable(std::move(rows), {1});
 }
 
 std::string EventText(const v1::Event& event) {
@@ -488,6 +523,15 @@ std::string AgeText(uint64_t milliseconds) {
   if (seconds < 60) return absl::StrFormat("%.1f s", seconds);
   if (seconds < 3600) return absl::StrFormat("%.0f min", seconds / 60);
   return absl::StrFormat("%.1f h", seconds / 3600);
+}
+
+std::string TimeText(uint64_t unix_ms) {
+  const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
 }
 
 }  // namespace shoal::cli

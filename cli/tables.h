@@ -17,13 +17,17 @@ using TableRow = std::vector<std::string>;
 // Aligns columns, with two spaces between them. The first row is the header.
 std::string AlignTable(const std::vector<TableRow>& rows);
 
+// As AlignTable, but where a line would have more than 100 characters, the longest of the names in these columns are
+// shortened in the middle. Of each name at least 8 characters are left, whatever the other columns take.
+std::string FitTable(std::vector<TableRow> rows, const std::vector<size_t>& name_columns);
+
 // A paragraph in lines of at most 100 characters, where its words allow it; each line after the first begins with
 // `indent` spaces. Ends with a line feed.
 std::string WrapText(const std::string& text, size_t indent);
 
 // How much of a table is shown.
 struct TableExtent {
-  bool wide = false;  // all columns; else those that fit 100 characters, and what is wrong in lines below
+  bool wide = false;  // all columns and whole names; else what fits 100 characters, and what is wrong in lines below
   bool all = false;   // also servers and jobs that have been gone for more than an hour
 };
 
@@ -53,6 +57,8 @@ std::string MillisecondsText(uint64_t sum_ns, uint64_t count);
 std::string BytesText(uint64_t bytes);
 // "4.2 s", "3 min", "2 h".
 std::string AgeText(uint64_t milliseconds);
+// "2026-11-26T21:00:00Z".
+std::string TimeText(uint64_t unix_ms);
 
 }  // namespace shoal::cli
 

@@ -56,7 +56,7 @@ std::string TopTables::Servers(const ClusterSample& sample) {
                     absl::StrCat(load.peers()), SlotMemoryText(server)});
   }
   servers_.DropUnseen();
-  return rows.size() == 1 ? "No live servers.\n" : AlignTable(rows);
+  return rows.size() == 1 ? "No live servers.\n" : FitTable(std::move(rows), {0, 2});
 }
 
 std::string TopTables::Jobs(const ClusterSample& sample) {
@@ -96,7 +96,7 @@ std::string TopTables::Jobs(const ClusterSample& sample) {
     rows.push_back(std::move(row));
   }
   jobs_.DropUnseen();
-  return rows.size() == 1 ? "No running jobs.\n" : AlignTable(rows) + waits;
+  return rows.size() == 1 ? "No running jobs.\n" : FitTable(std::move(rows), {0}) + waits;
 }
 
 std::string TopTables::Text(const ClusterSample& sample) {

@@ -9,9 +9,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace shoal {
 namespace {
+
+constexpr char kCommandLine[] = "command line";  // where a value came from
 
 // Digits only: absl::SimpleAtoi alone would take " +5 ".
 bool ParseNumber(const std::string& text, uint64_t* value) {
@@ -91,6 +94,15 @@ absl::StatusOr<uint64_t> ParseBytes(const std::string& text) {
 
 std::string OptionTable::Option::DashedName() const {
   return long_name.empty() ? absl::StrCat("-", short_name) : absl::StrCat("--", long_name);
+}
+
+std::string OptionTable::Option::Entry() const {
+  std::string names = DashedName();
+  if (!long_name.empty() && !short_name.empty()) names = absl::StrCat("-", short_name, ", ", names);
+  std::string origin = absl::StrCat("Default: ", default_text.empty() ? "(none)" : default_text);
+  if (!unit.empty() && !default_text.empty()) absl::StrAppend(&origin, " [", unit, "]");
+  if (!env.empty()) absl::StrAppend(&origin, ". Environment: ", env);
+  return absl::StrCat("  ", names, unit.empty() ? "" : " ", unit, "\n      ", help, "\n      ", origin, "\n");
 }
 
 void OptionTable::Add(const std::string& names, const std::string& env, const std::string& unit,
@@ -173,6 +185,11 @@ void OptionTable::Flag(const std::string& names, const std::string& env, const s
   options_.back().is_flag = true;
 }
 
+void OptionTable::HelpAndVersion(bool* help, bool* version) {
+  Flag("help,h", "", "Show this and exit.", help);
+  Flag("version", "", "Show the version and exit.", version);
+}
+
 OptionTable::Option* OptionTable::Find(const std::string& dashed) {
   for (Option& option : options_) {
     if (!option.long_name.empty() && dashed == absl::StrCat("--", option.long_name)) return &option;
@@ -242,25 +259,39 @@ absl::Status OptionTable::Parse(const std::vector<std::string>& arguments, const
     }
     const std::string wrong = option->set(text);
     if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrCat(dashed, " ", wrong, ", not \"", text, "\""));
-    option->source = "command line";
+    option->source = kCommandLine;
   }
   return absl::OkStatus();
 }
 
 std::string OptionTable::Help(const std::string& usage, const std::string& summary) const {
   std::string text = absl::StrCat("Usage: ", usage, "\n\n", summary, "\n\nOptions:\n");
-  for (const Option& option : options_) {
-    std::string names = option.DashedName();
-    if (!option.long_name.empty() && !option.short_name.empty()) {
-      names = absl::StrCat("-", option.short_name, ", ", names);
-    }
-    absl::StrAppend(&text, "  ", names, option.unit.empty() ? "" : " ", option.unit, "\n      ", option.help, "\n");
-    std::string origin = absl::StrCat("Default: ", option.default_text.empty() ? "(none)" : option.default_text);
-    if (!option.unit.empty() && !option.default_text.empty()) absl::StrAppend(&origin, " [", option.unit, "]");
-    if (!option.env.empty()) absl::StrAppend(&origin, ". Environment: ", option.env);
-    absl::StrAppend(&text, "      ", origin, "\n");
-  }
+  for (const Option& option : options_) text += option.Entry();
   return text;
+}
+
+std::vector<const OptionTable::Option*> OptionTable::Named(const std::vector<std::string>& long_names) const {
+  std::vector<const Option*> named;
+  for (const Option& option : options_) {
+    if (std::ranges::find(long_names, option.long_name) != long_names.end()) named.push_back(&option);
+  }
+  return named;
+}
+
+std::string OptionTable::Entries(const std::vector<std::string>& long_names) const {
+  std::string text;
+  for (const Option* option : Named(long_names)) text += option->Entry();
+  return text;
+}
+
+std::string OptionTable::Synopsis(const std::vector<std::string>& long_names) const {
+  return absl::StrJoin(Named(long_names), ", ", [](std::string* text, const Option* option) {
+    absl::StrAppend(text, option->DashedName(), option->unit.empty() ? "" : " ", option->unit);
+  });
+}
+
+bool OptionTable::IsOnCommandLine(const std::string& long_name) const {
+  return std::ranges::any_of(Named({long_name}), [](const Option* option) { return option->source == kCommandLine; });
 }
 
 std::vector<std::string> OptionTable::LongNames() const {

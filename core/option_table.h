@@ -49,6 +49,8 @@ class OptionTable {
   void Bytes(const std::string& names, const std::string& env, const std::string& help, uint64_t* target,
              uint64_t min = 0, uint64_t max = UINT64_MAX);
   void Flag(const std::string& names, const std::string& env, const std::string& help, bool* target);
+  // Declares the flags that every program has: --help or -h, and --version.
+  void HelpAndVersion(bool* help, bool* version);
 
   // Reads the environment, then `arguments` (without the program's name), into the targets. Words that are no options
   // go to `positional`; with nullptr they are errors. InvalidArgument says which option or variable is wrong and what
@@ -59,6 +61,14 @@ class OptionTable {
   // The text of --help: `usage` ("shoal-scheduler [options]"), `summary`, then each option with its unit, what it does,
   // its default and its variable.
   std::string Help(const std::string& usage, const std::string& summary) const;
+
+  // The lines of --help about these options alone, in the order of their declaration.
+  std::string Entries(const std::vector<std::string>& long_names) const;
+  // "--scheduler HOST:PORT, --json": these options in one line, in the order of their declaration.
+  std::string Synopsis(const std::vector<std::string>& long_names) const;
+
+  // Whether the arguments that were parsed have that option.
+  bool IsOnCommandLine(const std::string& long_name) const;
 
   // Of all options that have one, without dashes, in the order of their declaration.
   std::vector<std::string> LongNames() const;
@@ -84,11 +94,13 @@ class OptionTable {
     std::function<std::string()> show;
 
     std::string DashedName() const;
+    std::string Entry() const;
   };
 
   void Add(const std::string& names, const std::string& env, const std::string& unit, const std::string& help,
            Setter set, std::function<std::string()> show);
   Option* Find(const std::string& dashed);
+  std::vector<const Option*> Named(const std::vector<std::string>& long_names) const;
   absl::Status ParseEnvironment(const EnvironmentLookup& lookup);
   absl::Status UnknownOption(const std::string& dashed) const;
 

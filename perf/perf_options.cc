@@ -125,8 +125,7 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
       "them as well. auto: to a folder shoal-flights-UID in the temporary directory, which is made then. off: "
       "nowhere, and they are not sent.",
       &options->flight_recorder);
-  table->Flag("help,h", "", "Print this text and exit.", &options->help);
-  table->Flag("version", "", "Print the version and exit.", &options->version);
+  table->HelpAndVersion(&options->help, &options->version);
 }
 
 void Declare(PerfOptions* options, OptionTable* table) {

@@ -109,8 +109,7 @@ int main(int argc, char** argv) {
   bool version = false;
   shoal::OptionTable options;
   shoal::DeclareSchedulerOptions(&config, &options);
-  options.Flag("help", "", "Show this and exit.", &help);
-  options.Flag("version", "", "Show the version and exit.", &version);
+  options.HelpAndVersion(&help, &version);
   const absl::Status status = options.Parse({argv + 1, argv + argc}, LookUpEnvironment);
   if (!status.ok()) return FailUsage(status);
   if (help) {

@@ -206,8 +206,7 @@ int Main(const std::vector<std::string>& arguments) {
   bool version = false;
   OptionTable options;
   DeclareServerOptions(&config, &options);
-  options.Flag("help", "", "Print this and exit.", &help);
-  options.Flag("version", "", "Print the version and exit.", &version);
+  options.HelpAndVersion(&help, &version);
   const std::string help_text =
       options.Help("shoal-server --scheduler HOST:PORT --advertise IP [options]",
                    "A reduction server of a Shoal cluster: sums the chunks that workers push and sends the sums back.\n"

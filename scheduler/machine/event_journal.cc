@@ -40,7 +40,10 @@ void EventJournal::ForgetOne() {
   auto most = std::ranges::max_element(kept_of_job_, has_fewer);
   // Where no job has many, age alone counts: jobs that have ended must not take the room of newer ones.
   if (most->second <= kMostOfAJob) most = kept_of_job_.find(events_.front().ids.job);
-  events_.erase(std::ranges::find_if(events_, [&](const EventRecord& event) { return event.ids.job == most->first; }));
+  const auto oldest =
+      std::ranges::find_if(events_, [&](const EventRecord& event) { return event.ids.job == most->first; });
+  newest_forgotten_unix_ms_ = std::max(newest_forgotten_unix_ms_, oldest->at_unix_ms);
+  events_.erase(oldest);
   if (--most->second == 0) kept_of_job_.erase(most);
 }
 

@@ -41,6 +41,9 @@ class EventJournal {
   // after that number is not told of it.
   void AppendUnnumbered(EventRecord event, SchedulerActions* actions);
 
+  // When the newest of the events was that were appended and are not kept any more; 0: all are kept.
+  uint64_t newest_forgotten_unix_ms() const { return newest_forgotten_unix_ms_; }
+
   // Sends the kept events after `request.after_sequence`; then closes the stream, or goes on with new events.
   void Open(const EventsOpened& request, SchedulerActions* actions);
   void Close(WatcherId watcher) { followers_.erase(watcher); }
@@ -55,6 +58,7 @@ class EventJournal {
   uint64_t next_sequence_;
   uint64_t expected_;  // the highest number once all that are expected were appended
   uint64_t reserved_;
+  uint64_t newest_forgotten_unix_ms_ = 0;
 };
 
 }  // namespace shoal::scheduler

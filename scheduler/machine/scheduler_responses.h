@@ -157,6 +157,7 @@ struct ClusterView {
   std::string leader = "";  // of several schedulers, as in SchedulerMachine::Settings
   MoveNumbers moves;
   SaveNumbers saves;
+  uint64_t newest_forgotten_event_unix_ms = 0;  // as of EventJournal
 };
 
 // Per second, lately.

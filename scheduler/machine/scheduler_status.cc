@@ -35,7 +35,8 @@ void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now now) 
                                         .now_unix_ms = now.unix_ms,
                                         .leader = settings_.leader,
                                         .moves = moves_,
-                                        .saves = save_numbers_}));
+                                        .saves = save_numbers_,
+                                        .newest_forgotten_event_unix_ms = journal_.newest_forgotten_unix_ms()}));
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ListServers& request, Now now) {

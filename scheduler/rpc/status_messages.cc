@@ -81,6 +81,7 @@ void ToMessage(const ClusterView& response, v1::Cluster* message) {
   message->set_save_ns_total(response.saves.total_ns);
   message->set_newest_save_ns(response.saves.newest_ns);
   message->set_newest_save_unix_ms(response.saves.newest_unix_ms);
+  message->set_newest_forgotten_event_unix_ms(response.newest_forgotten_event_unix_ms);
 }
 
 void ToMessage(const ServersPage& response, v1::ListServersResponse* message) {

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import subprocess
 import sys
 
 import pytest
@@ -23,6 +24,13 @@ def test_every_option_has_a_row_with_a_meaning(name: str):
     options = reference_pages.help_of(name).count("\n      Default: ")
     assert len(rows) == options > 10
     assert all(rows)
+
+
+@pytest.mark.parametrize("name", ["shoal-scheduler", "shoal-server", "shoalctl", "shoal-perf"])
+def test_one_letter_asks_for_help_as_well(name: str):
+    command = [reference_pages.PROGRAMS / name, "-h"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert (said.stdout, said.stderr) == (reference_pages.help_of(name), "")
 
 
 def test_the_exit_codes_of_shoalctl_are_on_it():

@@ -75,18 +75,19 @@ auto Is(const std::string& check, Verdict verdict, const std::string& text, cons
 
 TEST(DoctorTest, WhereAllIsWellNothingIsToBeDone) {
   const std::vector<Finding> findings = Judge(Healthy());
-  EXPECT_THAT(findings, Each(Field("fix", &Finding::fix, IsEmpty()))) << FindingsText(findings);
+  EXPECT_THAT(findings, Each(Field("fix", &Finding::fix, IsEmpty())))
+      << FindingsText(findings, /*bandwidth_asked=*/false);
   EXPECT_THAT(findings, Contains(Is("server", Verdict::kGood,
                                     "server shoal-0 on rack1: 2 ports reached over eth0, round trip 0.12 ms at most")));
   EXPECT_THAT(findings, Contains(Is("clock", Verdict::kGood, "")));
   EXPECT_THAT(findings, Contains(Is("mtu", Verdict::kGood, "eth0: 9000 bytes, 25000 Mbit/s")));
-  EXPECT_THAT(FindingsText(findings), HasSubstr("0 problems, 0 warnings."));
+  EXPECT_THAT(FindingsText(findings, /*bandwidth_asked=*/false), HasSubstr("0 problems, 0 warnings."));
 }
 
 // With a bandwidth to its server, whose device has 25000 Mbit/s.
 std::vector<Finding> JudgeWith(const absl::StatusOr<Bandwidth>& bandwidth) {
   Examination seen = Healthy();
-  seen.bandwidths.emplace("shoal-0", bandwidth);
+  seen.bandwidths.emplace().emplace("shoal-0", bandwidth);
   return Judge(seen);
 }
 
@@ -107,14 +108,39 @@ TEST(DoctorTest, ABandwidthIsComparedWithTheDevices) {
   EXPECT_THAT(JudgeWith(absl::InternalError("shoal-perf died")),
               Contains(Is("bandwidth", Verdict::kWarning, "was not measured: shoal-perf died", "one folder")));
   EXPECT_THAT(JudgeWith(Bandwidth{.mbit_per_s = 90'000, .processor_share = 0.1, .transports = "rc_verbs/mlx5_0:1"}),
-              Contains(Is("bandwidth", Verdict::kGood, "90000 Mbit/s, over rc_verbs/mlx5_0:1")));
+              Contains(Is("bandwidth", Verdict::kNote, "90000 Mbit/s, over rc_verbs/mlx5_0:1")));
 }
 
 TEST(DoctorTest, ABandwidthWithNothingToCompareItWithIsOnlyTold) {
   Examination seen = Healthy();
   for (Way& way : seen.ways) way.device_mbit = 0;
-  seen.bandwidths.emplace("shoal-0", Bandwidth{.mbit_per_s = 940, .processor_share = 0.1, .transports = "tcp/eth0"});
-  EXPECT_THAT(Judge(seen), Contains(Is("bandwidth", Verdict::kGood, "to server shoal-0 on rack1: 940 Mbit/s, over")));
+  seen.bandwidths.emplace().emplace("shoal-0",
+                                    Bandwidth{.mbit_per_s = 940, .processor_share = 0.1, .transports = "tcp/eth0"});
+  const std::vector<Finding> findings = Judge(seen);
+  EXPECT_THAT(findings, Contains(Is("bandwidth", Verdict::kNote,
+                                    "to server shoal-0 on rack1: 940 Mbit/s, over tcp/eth0, with 10 % of a core; the "
+                                    "rate of this node's card is not known, so it was compared with nothing")));
+  EXPECT_THAT(FindingsText(findings, /*bandwidth_asked=*/true),
+              AllOf(HasSubstr("note     bandwidth  to server shoal-0"), HasSubstr("0 problems, 0 warnings.")));
+}
+
+TEST(DoctorTest, AServerWhoseBandwidthWasNotMeasuredIsNamedWithTheReason) {
+  Examination seen = Healthy();
+  EXPECT_THAT(Judge(seen), Not(Contains(Field("check", &Finding::check, "bandwidth")))) << "it was not asked for";
+  seen.bandwidths.emplace();
+  for (Way& way : seen.ways) way.within_node = true;
+  EXPECT_THAT(Judge(seen), Contains(Is("bandwidth", Verdict::kNote,
+                                       "to server shoal-0 on rack1 was not measured: it is on this node")));
+  seen.ways[1].outcome = Way::Outcome::kRefused;
+  EXPECT_THAT(Judge(seen), Contains(Is("bandwidth", Verdict::kNote,
+                                       "to server shoal-0 on rack1 was not measured: not all of its ports were "
+                                       "reached")));
+}
+
+TEST(DoctorTest, WhoHasMeasuredTheBandwidthIsNotToldToDoSo) {
+  const std::vector<Finding> findings = Judge(Healthy());
+  EXPECT_THAT(FindingsText(findings, /*bandwidth_asked=*/false), HasSubstr("--bandwidth also measures"));
+  EXPECT_THAT(FindingsText(findings, /*bandwidth_asked=*/true), Not(HasSubstr("--bandwidth")));
 }
 
 TEST(DoctorTest, WhatShoalPerfPrintsIsReadAndNothingElse) {
@@ -422,6 +448,15 @@ TEST_F(DoctorCommandTest, EndsWellWhereTheServerIsReached) {
   EXPECT_EQ(Run(), kExitOk) << out_.str() << err_.str();
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("shoal-0 on rack1: 1 port reached"), HasSubstr("0 problems")));
   EXPECT_THAT(out_.str(), HasSubstr("ms of the scheduler's")) << "it says what time the scheduler has";
+}
+
+TEST_F(DoctorCommandTest, SaysThatAServerOfThisNodeIsNotMeasured) {
+  const LoopbackSocket server(4);
+  AddServer(server.address());
+  EXPECT_EQ(Run({"--bandwidth"}), kExitOk) << out_.str() << err_.str();
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("note     bandwidth  to server shoal-0 on rack1 was not measured: it is on "
+                                          "this node\n"),
+                                Not(HasSubstr("--bandwidth"))));
 }
 
 TEST_F(DoctorCommandTest, NamesTheSchedulerThatDoesNotAnswer) {

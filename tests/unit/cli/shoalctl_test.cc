@@ -92,6 +92,22 @@ class ShoalctlTest : public ::testing::Test {
     job_id_ = joined.job_id();
   }
 
+  void AddServers(uint64_t count) {
+    const auto stub =
+        v1::Scheduler::NewStub(grpc::CreateChannel(scheduler_->address(), grpc::InsecureChannelCredentials()));
+    for (uint64_t i = 0; i < count; ++i) {
+      v1::RegisterServerRequest server;
+      server.set_control_version(kControlVersion);
+      server.set_name(absl::StrCat("many-", i));
+      server.set_incarnation(1000 + i);
+      server.add_addresses("10.1.2.3:4567");
+      server.set_slot_memory_bytes(64 << 20);
+      v1::RegisterServerResponse registered;
+      grpc::ClientContext context;
+      ASSERT_TRUE(stub->RegisterServer(&context, server, &registered).ok());
+    }
+  }
+
   // What a server does: asks with its heartbeats whether it is to leave, and then leaves.
   void LeaveWhenAsked() {
     const auto stub =
@@ -175,6 +191,33 @@ TEST_F(ShoalctlTest, EventsAreThoseThatWereAskedFor) {
   EXPECT_EQ(Ask({"events", "--job", "gpt", "--kind", "server-registered"}).out, "");
   EXPECT_EQ(Ask({"events", "--since", "1h"}).out, Ask({"events"}).out);
   EXPECT_EQ(Ask({"events", "--since", "0s"}).exit_code, kExitOk);
+}
+
+TEST_F(ShoalctlTest, EventsThatAreNotKeptAreToldOf) {
+  EXPECT_THAT(Ask({"events", "--since", "1h"}).err,
+              AllOf(StartsWith("shoalctl: events before "), HasSubstr("which began to lead then"), EndsWith("\n")));
+  EXPECT_EQ(Ask({"events", "--since", "1h", "--json"}).err, "");
+  EXPECT_EQ(Ask({"events", "--since", "0s"}).err, "");
+  EXPECT_EQ(Ask({"events"}).err, "");
+  AddServers(600);  // two events each
+  EXPECT_THAT(Ask({"events", "--since", "1h"}).err, StartsWith("shoalctl: some events up to "));
+}
+
+TEST(EventsNotKeptTest, AreThoseBeforeASchedulerLedAndThoseThatItHadNoRoomFor) {
+  v1::Cluster cluster;
+  cluster.set_started_at_unix_ms(60'000);
+  EXPECT_EQ(EventsNotKeptText(cluster, 60'000), "");
+  EXPECT_THAT(EventsNotKeptText(cluster, 0), HasSubstr("which began to lead then"));
+  EXPECT_EQ(EventsNotKeptText(cluster, 59'999),
+            "events before 1970-01-01T00:01:00Z are not kept by this scheduler, which began to lead then; if one "
+            "led before, its log has them");
+  cluster.set_newest_forgotten_event_unix_ms(120'000);
+  EXPECT_EQ(EventsNotKeptText(cluster, 120'001), "");
+  for (const uint64_t since : {uint64_t{1}, uint64_t{120'000}}) {
+    EXPECT_EQ(EventsNotKeptText(cluster, since),
+              "some events up to 1970-01-01T00:02:00Z are not kept any more, as the scheduler has room for the newest "
+              "alone; its log has them");
+  }
 }
 
 TEST(EventFilterTest, AnEventMustPassAllOfIt) {
@@ -432,6 +475,8 @@ TEST(ShoalctlErrorsTest, BadUsage) {
       {{"events", "--kind", "lease-missing", "--scheduler", "h:1"}, "no scheduler records"},
       {{"events", "--since", "yesterday", "--scheduler", "h:1"}, "--since: \"yesterday\" is no time; give 90s"},
       {{"status", "--bandwidth", "--scheduler", "h:1"}, "--bandwidth only goes with doctor"},
+      {{"status", "--net-device", "eth0", "--scheduler", "h:1"}, "--net-device only goes with doctor"},
+      {{"status", "--deadline", "300", "--scheduler", "h:1"}, "--deadline only goes with drain"},
       {{"trace", "a", "--json", "--scheduler", "h:1"}, "--json does not go with trace, which writes JSON anyway"},
       {{"drain", "--scheduler", "h:1"}, "drain takes the name of one server"},
       {{"drain", "a", "b", "--scheduler", "h:1"}, "drain takes the name of one server"},
@@ -457,6 +502,50 @@ TEST(ShoalctlErrorsTest, BadUsage) {
                     HasSubstr("\n  3  doctor found a problem, or verify a difference\n\nOptions:\n"),
                     HasSubstr("--timeout S")));
   EXPECT_THAT(RunTool({"--version"}).out, HasSubstr(kSoftwareVersion));
+}
+
+TEST(ShoalctlHelpTest, OfACommandItHasWhatGoesWithThatCommand) {
+  const Outcome events = RunTool({"events", "-h"});
+  EXPECT_EQ(events.exit_code, kExitOk) << events.err;
+  EXPECT_THAT(events.out,
+              AllOf(StartsWith("Usage: shoalctl events [options]\n\nWhat happened recently and why, as far as"),
+                    HasSubstr("\n\nOptions:\n  -f, --follow\n"), HasSubstr("\n  --since TIME\n"),
+                    HasSubstr("\nCommon options: --scheduler HOST:PORT, --json, --timeout S\n"),
+                    EndsWith("\n`shoalctl --help` explains all options and lists all commands.\n")));
+  EXPECT_THAT(events.out, AllOf(Not(HasSubstr("--nodes")), Not(HasSubstr("--wait"))));
+  EXPECT_EQ(RunTool({"--help", "events"}).out, events.out);
+  EXPECT_THAT(RunTool({"drain", "--help"}).out,
+              AllOf(StartsWith("Usage: shoalctl drain SERVER [options]\n"), HasSubstr("  --wait\n"),
+                    HasSubstr("  --deadline S\n"), Not(HasSubstr("--since"))));
+  EXPECT_THAT(RunTool({"plan", "-h"}).out,
+              AllOf(HasSubstr("--nodes N"), HasSubstr("\nCommon options: --json\n"), Not(HasSubstr("--scheduler"))));
+  EXPECT_THAT(RunTool({"completion", "-h"}).out,
+              AllOf(HasSubstr("completion SHELL"), Not(HasSubstr("ptions:")), Not(HasSubstr("--json"))));
+  EXPECT_THAT(RunTool({"trace", "-h"}).out, AllOf(HasSubstr("--output FILE"), Not(HasSubstr("--json"))));
+  const Outcome unknown = RunTool({"stats", "-h"});
+  EXPECT_EQ(unknown.exit_code, kExitUsage);
+  EXPECT_THAT(unknown.err, HasSubstr("unknown command \"stats\""));
+}
+
+TEST(ShoalctlHelpTest, EachOptionGoesWithACommandOrWithAll) {
+  std::string of_commands;
+  for (const char* command :
+       {"status", "servers", "jobs", "job", "stragglers", "top", "map", "events", "doctor", "drain", "undrain", "evict",
+        "trace", "verify", "abort", "plan", "timeline", "completion"}) {
+    const std::string help = RunTool({command, "-h"}).out;
+    EXPECT_LT(std::count(help.begin(), help.end(), '\n'), 40) << help;
+    of_commands += help;
+  }
+  std::istringstream lines(RunTool({"-h"}).out);
+  size_t options = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t dashes = line.find("--");
+    const bool is_option = line.starts_with("  -") && dashes < 7 && dashes != std::string::npos;
+    if (!is_option || line.ends_with("--help") || line.ends_with("--version")) continue;
+    ++options;
+    EXPECT_THAT(of_commands, HasSubstr(line.substr(dashes))) << line;
+  }
+  EXPECT_GT(options, 20u);
 }
 
 TEST(ShoalctlTimelineTest, DrawsToTheFileOrSaysWhyItCanNot) {

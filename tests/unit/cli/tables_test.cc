@@ -206,7 +206,73 @@ TEST(TablesTest, TablesFitAHundredColumns) {
   EXPECT_LE(LongestLine(tables.Text(sample)), 100u) << tables.Text(sample);
   const std::vector<Finding> findings = {
       {.check = "ports", .verdict = Verdict::kProblem, .text = advice, .fix = absl::StrCat(advice, "; ", advice)}};
-  EXPECT_LE(LongestLine(FindingsText(findings)), 100u) << FindingsText(findings);
+  const std::string findings_text = FindingsText(findings, /*bandwidth_asked=*/false);
+  EXPECT_LE(LongestLine(findings_text), 100u) << findings_text;
+}
+
+// Of a cluster in which servers, nodes, jobs and groups have names of that many characters.
+struct NamedCluster {
+  explicit NamedCluster(size_t length) : begin(length / 2, 'b'), end(length - length / 2, 'e') {
+    const std::string name = begin + end;
+    v1::ServerStatus* const server = sample.servers.add_servers();
+    *server = LongNamedServer("draining");
+    server->set_name(name);
+    server->set_node(name);
+    v1::JobStatus* const job = sample.jobs.add_jobs();
+    job->set_name(name);
+    job->set_state("running");
+    job->set_world_size(128);
+    v1::RankStatus* const rank = job->add_ranks();
+    rank->set_state("live");
+    rank->set_node(name);
+    job->add_slow_ranks()->set_cause("late-compute");
+    v1::SlowServer* const slow = job->add_slow_servers();
+    slow->set_name(name);
+    slow->set_node(name);
+    v1::GroupStatus* const group = job->add_groups();
+    group->set_name(name);
+    group->set_rails(8);
+    v1::Shard* const shard = map.add_shards();
+    shard->set_server_name(name);
+    shard->set_address("10.12.134.211:45678");
+  }
+
+  const std::string begin;
+  const std::string end;
+  ClusterSample sample;
+  v1::ShardMap map;
+};
+
+TEST(TablesTest, LongNamesAreShortenedInTheMiddle) {
+  const NamedCluster cluster(80);
+  const v1::JobStatus& job = cluster.sample.jobs.jobs(0);
+  TopTables tables;
+  for (const std::string& text :
+       {ServersText(cluster.sample.servers, {}), JobsText(cluster.sample.jobs, {}), JobText(job, 0),
+        StragglersText(cluster.sample.jobs, 0), MapText(cluster.map), tables.Text(cluster.sample)}) {
+    EXPECT_LE(LongestLine(text), 100u) << text;
+    EXPECT_THAT(text, HasSubstr("b...e")) << text;
+  }
+  const std::string whole = cluster.begin + cluster.end;
+  EXPECT_THAT(ServersText(cluster.sample.servers, {.wide = true}),
+              AllOf(HasSubstr("\n" + whole + "  "), Not(HasSubstr("..."))));
+  EXPECT_THAT(JobsText(cluster.sample.jobs, {.wide = true}),
+              AllOf(HasSubstr("\n" + whole + "  "), Not(HasSubstr("..."))));
+  EXPECT_THAT(JobsText(NamedCluster(30).sample.jobs, {}), Not(HasSubstr("..."))) << "there is room";
+}
+
+TEST(TablesTest, ATableIsMadeToFitByTheLongestOfItsNamesAlone) {
+  const auto repeat = [](char c, size_t count) { return std::string(count, c); };
+  const std::string number = repeat('7', 60);
+  EXPECT_EQ(FitTable({{"NAME", "NODE", "NUMBER"}, {repeat('a', 20) + repeat('z', 20), "n1", number}}, {0, 1}),
+            "NAME" + repeat(' ', 30) + "NODE  NUMBER\n" + repeat('a', 15) + "..." + repeat('z', 14) + "  n1    " +
+                number + "\n");
+  const std::string numbers = repeat('7', 82);
+  EXPECT_EQ(FitTable({{"zürich-zürich-zürich-zürich-zürich-zürich", numbers}}, {0}),
+            "zürich-...zürich  " + numbers + "\n")
+      << "characters, not bytes";
+  const std::string wide = repeat('7', 120);
+  EXPECT_EQ(FitTable({{"abcdefghijkl", wide}}, {0}), "abc...kl  " + wide + "\n") << "something is left of a name";
 }
 
 TEST(TablesTest, WhatHasLongBeenGoneIsLeftOut) {

@@ -127,6 +127,36 @@ TEST_F(OptionTableTest, HelpListsEveryOptionWithDefaultUnitAndVariable) {
   EXPECT_THAT(help, HasSubstr("Default: false. Environment: T_REFLECTION"));
 }
 
+TEST_F(OptionTableTest, HelpAndVersionHaveTheSameNamesEverywhere) {
+  bool help = false;
+  bool version = false;
+  table_.HelpAndVersion(&help, &version);
+  ASSERT_TRUE(Parse({"-h"}).ok());
+  EXPECT_TRUE(help);
+  EXPECT_FALSE(version);
+  help = false;
+  ASSERT_TRUE(Parse({"--help", "--version"}).ok());
+  EXPECT_TRUE(help && version);
+  EXPECT_THAT(table_.Help("t", "Tests."), HasSubstr("\n  -h, --help\n"));
+}
+
+TEST_F(OptionTableTest, SomeOptionsCanBeShownByThemselves) {
+  ASSERT_TRUE(Parse({"-t", "2"}).ok());
+  EXPECT_EQ(table_.Entries({"io-threads", "reflection"}),
+            "  -t, --io-threads N\n      Threads.\n      Default: 1 [N]\n"
+            "  --reflection\n      Reflection.\n      Default: false. Environment: T_REFLECTION\n");
+  EXPECT_EQ(table_.Entries({}), "");
+  EXPECT_EQ(table_.Synopsis({"io-threads", "listen", "reflection"}), "--listen IP:PORT, --io-threads N, --reflection");
+}
+
+TEST_F(OptionTableTest, WhatTheCommandLineHasIsKnown) {
+  environment_ = {{"T_LISTEN", "env:1"}};
+  ASSERT_TRUE(Parse({"-t", "1"}).ok());
+  EXPECT_TRUE(table_.IsOnCommandLine("io-threads")) << "also with the default's value";
+  EXPECT_FALSE(table_.IsOnCommandLine("listen"));
+  EXPECT_FALSE(table_.IsOnCommandLine("lease-ttl"));
+}
+
 TEST(ParseBytesTest, Sizes) {
   const std::pair<std::string, uint64_t> good[] = {{"0", 0},           {"65536", 65536},   {"64K", 65536},
                                                    {"64KiB", 65536},   {"64kB", 65536},    {"25M", 25u << 20},

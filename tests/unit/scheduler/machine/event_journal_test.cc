@@ -93,6 +93,36 @@ TEST(EventJournalTest, OfManyJobsTheNewestEventsAreKept) {
   EXPECT_EQ(kept.front().sequence, kept.back().sequence - kMaxEventsKept + 1);
 }
 
+TEST(EventJournalTest, ItKnowsWhenTheNewestEventWasThatItHasForgotten) {
+  EventJournal journal(0);
+  SchedulerActions actions;
+  const auto append = [&](uint64_t job, uint64_t at_unix_ms) {
+    journal.Expect();
+    journal.Append({.at_unix_ms = at_unix_ms, .kind = EventKind::kGroupMoved, .ids = {.job = JobId(job)}}, &actions);
+  };
+  append(7, 1000);
+  for (size_t i = 1; i < kMaxEventsKept; ++i) append(8, 2000 + i);
+  EXPECT_EQ(journal.newest_forgotten_unix_ms(), 0u);
+  append(8, 9000);
+  EXPECT_EQ(journal.newest_forgotten_unix_ms(), 2001u) << "not that of the quiet job, which is older and kept";
+  append(8, 9001);
+  EXPECT_EQ(journal.newest_forgotten_unix_ms(), 2002u);
+}
+
+TEST(EventJournalTest, AClockThatIsPutBackDoesNotHideWhatWasForgotten) {
+  EventJournal journal(0);
+  SchedulerActions actions;
+  for (const uint64_t at_unix_ms : {5000, 1000}) {
+    journal.Expect();
+    journal.Append({.at_unix_ms = at_unix_ms}, &actions);
+  }
+  for (size_t i = 0; i < kMaxEventsKept; ++i) {
+    journal.Expect();
+    journal.Append({.at_unix_ms = 6000}, &actions);
+  }
+  EXPECT_EQ(journal.newest_forgotten_unix_ms(), 5000u);
+}
+
 TEST(EventNumbersTest, AStateOfAReleaseThatDidNotCountThemIsFollowedByHighNumbers) {
   MachineHarness before;
   before.Ask<ServerRegistered>(Server("a", 1, 1));
