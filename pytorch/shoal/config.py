@@ -146,8 +146,8 @@ SETTINGS = (
     Setting("checksums", "SHOAL_CHECKSUMS", parse_switch, False,
             "1: chunks carry a checksum; a chunk that was changed on its way is sent again and never summed"),
     Setting("check_finite", "SHOAL_CHECK_FINITE", parse_switch, False,
-            "1: contributions in host memory are looked at before they are sent; one with NaN or infinity is an error"
-            " on all ranks that names its rank"),
+            "1: contributions are looked at before they are sent; one with NaN or infinity is an error on all ranks"
+            " that names its rank; CUDA tensors are copied to host memory as a whole first"),
     Setting("flight_recorder", "SHOAL_FLIGHT_RECORDER", parse_text, "auto",
             "folder in which a rank writes the last events of its connections when an op has failed; the scheduler is"
             " sent them as well; auto: shoal-flights-UID in the temporary directory, which is made then; off: nowhere,"
@@ -225,7 +225,13 @@ def read_config(environment: Mapping[str, str], query: Mapping[str, str]) -> tup
             values[setting.name], sources[setting.name] = setting.parse(text), source
         except ValueError as error:
             raise ValueError(f"{source}={text!r}: expected {error}") from None
-    return Config(**values), sources
+    settings = Config(**values)
+    if settings.check_finite and settings.devices == "cuda":
+        raise ValueError(
+            f"{sources['devices']}='cuda' has tensors reduced from their devices, and {sources['check_finite']} looks"
+            " at them in host memory: leave one of the two out"
+        )
+    return settings, sources
 
 
 def warn_about_unknown_variables(environment: Mapping[str, str]) -> None:

@@ -146,6 +146,8 @@ class Membership:
                     warnings.warn(f"shoal: {error}; the first all-reduce there tries again", stacklevel=2)
 
     def _has_devices(self) -> bool:
+        if self.settings.check_finite:
+            return False  # the library looks at tensors in host memory
         return self.settings.devices == "cuda" or (self.settings.devices == "auto" and torch.cuda.is_available())
 
     def _colocate(self) -> str:

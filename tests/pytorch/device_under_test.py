@@ -37,6 +37,13 @@ def use_devices() -> None:
         torch._C._cuda_hasPrimaryContext = lambda device: device == 0
 
 
+def be_found() -> None:
+    """The process has devices, as the plugin sees it with SHOAL_DEVICES=auto; without an NCCL as its inner backend."""
+    if not ON_GPU:
+        torch.cuda.is_available = lambda: True
+        torch.distributed.is_nccl_available = lambda: False
+
+
 @contextlib.contextmanager
 def stream(stream: Any) -> Iterator[None]:
     """One that `make_stream` gave is the current one of this thread."""

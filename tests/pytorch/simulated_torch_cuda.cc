@@ -309,6 +309,13 @@ at::Tensor Empty(at::IntArrayRef size, std::optional<at::ScalarType> type, std::
                                    type.value_or(at::kFloat), memory_format);
 }
 
+// In host memory. To pin it, torch would ask its own CUDA library; the simulated driver reaches any.
+at::Tensor EmptyOnHost(at::IntArrayRef size, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
+                       std::optional<at::Device> device, std::optional<bool> /*pin_memory*/,
+                       std::optional<at::MemoryFormat> memory_format) {
+  return at::detail::empty_cpu(size, type, layout, device, /*pin_memory_opt=*/false, memory_format);
+}
+
 at::Tensor EmptyStrided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> type,
                         std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
                         std::optional<bool> /*pin_memory*/) {

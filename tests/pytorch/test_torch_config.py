@@ -62,6 +62,13 @@ def test_wrong_values_are_refused_by_name(variable, value, expected):
     assert repr(value) in str(caught.value)
 
 
+def test_tensors_are_not_both_looked_at_and_left_on_their_devices():
+    with pytest.raises(ValueError, match="SHOAL_DEVICES='cuda' .* init_method's check_finite .* leave one"):
+        config.read_config({"SHOAL_DEVICES": "cuda"}, {"check_finite": "1"})
+    for devices in ("auto", "none"):
+        assert config.read_config({"SHOAL_DEVICES": devices, "SHOAL_CHECK_FINITE": "1"}, {})[0].check_finite
+
+
 def test_unknown_query_setting_is_refused_with_the_nearest():
     with pytest.raises(ValueError, match="did you mean min_servers"):
         config.read_config({}, {"min_server": "2"})

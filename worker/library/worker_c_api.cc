@@ -115,6 +115,11 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
   if (devices != SHOAL_DEVICES_NONE && devices != SHOAL_DEVICES_CUDA) {
     return absl::InvalidArgumentError(absl::StrCat("options->devices is ", devices, "; see shoal_devices"));
   }
+  if (devices == SHOAL_DEVICES_CUDA && options->check_finite != 0) {
+    return absl::InvalidArgumentError(
+        "options->check_finite looks at tensors in host memory, and options->devices has them on devices: copy them to "
+        "host memory first, with SHOAL_DEVICES_NONE, or do without check_finite");
+  }
   const std::string chosen_name = OptionalText(options->node_name, "");
   return WorkerClientOptions{
       .scheduler = *std::move(scheduler),

@@ -295,6 +295,11 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::OpenGroup(const std::
 }
 
 absl::StatusOr<DeviceMeeting> WorkerClient::MeetingOnDevices(const GroupInfo& info, NodeReduceChoice choice) {
+  if (options_.check_finite) {
+    return absl::FailedPreconditionError(
+        "contributions are looked at for NaN and infinity (check_finite), which is done in host memory: use another "
+        "node_reduce, or do without that");
+  }
   if (!options_.cuda) return NoDevicesError();
   if (choice == NodeReduceChoice::kHost) return absl::UnimplementedError("node_reduce is host");
   const absl::StatusOr<std::shared_ptr<const nccl::Api>> nccl = Nccl();
@@ -344,9 +349,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
       if (!reduces.ok()) return reduces;
     }
   }
-  if (options_.check_finite && call.device.has_value()) {
-    TellThatDevicesAreNotChecked();
-  } else if (options_.check_finite) {
+  if (options_.check_finite) {
     if (absl::Status finite = CheckFinite(options_.rank, *group, call); !finite.ok()) {
       AbortGroup(group.get(), std::string(finite.message()));
       return finite;
@@ -391,15 +394,6 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   }
   if (call.device.has_value()) digests_.CountOnDevice();
   return op;
-}
-
-void WorkerClient::TellThatDevicesAreNotChecked() {
-  std::call_once(devices_told_, [this] {
-    notices_->Say(
-        "NaN and infinity are looked for in tensors in host memory alone: those on devices are reduced unchecked, and "
-        "are not in result_square_sum. Where all tensors are to be checked, have them copied to host memory first, in "
-        "PyTorch with SHOAL_DEVICES=none");
-  });
 }
 
 bool WorkerClient::Wait(CallerOp* op, uint64_t deadline_ns) {

@@ -44,7 +44,7 @@ struct WorkerClientOptions {
   std::string server_address;                // at which that server is reached; empty: found out
   bool fail_on_server_loss = false;
   bool checksums = false;
-  bool check_finite = false;              // contributions in host memory are looked at before anything is sent
+  bool check_finite = false;              // contributions are looked at before anything is sent; not with cuda
   bool colocate_without_servers = false;  // run one for the job when none is left, and don't only wait
   bool quiet = false;                     // no lines to standard error
   NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // of groups that do not ask for another
@@ -155,8 +155,6 @@ class WorkerClient {
   absl::StatusOr<DeviceMeeting> MeetingOnDevices(const GroupInfo& info, NodeReduceChoice choice);
   // Looked for when it is first needed, so that a program's own is loaded before. Any thread.
   absl::StatusOr<std::shared_ptr<const nccl::Api>> Nccl();
-  // With check_finite, once: an all-reduce is of a tensor on a device. Any thread.
-  void TellThatDevicesAreNotChecked();
   // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
   LinkFacts Link(uint64_t deadline_ns);
   // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.
@@ -178,8 +176,6 @@ class WorkerClient {
 
   std::mutex squares_mutex_;
   double result_square_sum_ = 0;  // under squares_mutex_
-
-  std::once_flag devices_told_;
 
   std::mutex nccl_mutex_;
   // Absent: not looked for yet.

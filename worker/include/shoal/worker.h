@@ -177,12 +177,12 @@ typedef struct shoal_worker_options {
    * where ranks are dealt over devices. SHOAL_COLOCATION_AUTO counts nodes by local_world_size. 0: not known. */
   uint32_t local_rank;
   uint32_t local_world_size;
-  /* Not 0: contributions in host memory are looked at before anything is sent. One that has NaN or infinity fails its
+  /* Not 0: contributions are looked at before anything is sent. One that has NaN or infinity fails its
    * shoal_all_reduce with INVALID_ARGUMENT and aborts the group, so that no rank goes on with such a sum: the other
    * ranks' ops end with ABORTED, and their messages name the rank and the element. Costs a pass over the tensor before
    * an op, and one after it for result_square_sum of the statistics: the tensor's memory must stay valid and unchanged
-   * until shoal_op_wait or shoal_next_completion has returned. Tensors on devices are neither looked at nor counted;
-   * the first one is told of by a line on standard error, unless `quiet` is set. Ranks may differ. */
+   * until shoal_op_wait or shoal_next_completion has returned. Tensors must be in host memory: with
+   * SHOAL_DEVICES_CUDA, connecting fails with INVALID_ARGUMENT. Ranks may differ. */
   uint32_t check_finite;
   /* When an op fails its group (unless with CANCELLED), the last 1024 events of this process's connections, and
    * ops within its node, are written to a file, at most 16 an hour, and sent to the scheduler, which has them for

@@ -392,6 +392,17 @@ TEST(DeviceWithoutDevicesTest, AFlatGroupSaysThatItTakesHostMemoryOnly) {
   });
 }
 
+TEST(DeviceWithoutDevicesTest, AGuardAgainstNanIsRefusedWhereTensorsAreOnDevices) {
+  Cluster cluster(1, SHOAL_NODE_REDUCE_OFF, SHOAL_DEVICES_CUDA);
+  cluster.CheckFinite();
+  const shoal_worker_options options = WorkerOptions(cluster, "guarded", 0, 1);
+  shoal_worker* worker = nullptr;
+  shoal_error error = {};
+  EXPECT_EQ(shoal_worker_connect(&options, &worker, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("options->check_finite"), HasSubstr("SHOAL_DEVICES_NONE")));
+  shoal_worker_close(worker);
+}
+
 TEST(DeviceWithoutDriverTest, AWorkerSaysThatThereIsNoDriver) {
   setenv("SHOAL_CUDA_LIBRARY", "libno-such-driver.so.1", 1);
   const Cluster cluster(1, SHOAL_NODE_REDUCE_OFF, SHOAL_DEVICES_CUDA);
