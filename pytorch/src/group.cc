@@ -14,7 +14,8 @@ constexpr std::chrono::milliseconds kRetryWhenFull{5};
 // How long devices may take to give back what an operation had that has ended.
 constexpr std::chrono::seconds kDevicesGiveBack{1};
 
-// How long a group that is destroyed waits for its operations on devices.
+// How long a group that is destroyed waits for its operations on devices. Where that was in vain, groups that are
+// destroyed as soon again afterwards don't wait: a program destroys all of its groups one after the other.
 constexpr std::chrono::seconds kDevicesEnd{3};
 
 }  // namespace
@@ -252,7 +253,8 @@ void Group::AbortIfOthersGoOn(const shoal_error& error) {
 }
 
 void Group::AwaitDevices() {
-  const auto until = std::chrono::steady_clock::now() + kDevicesEnd;
+  const auto now = std::chrono::steady_clock::now();
+  const auto until = now < session_->devices_stuck_until_.load() ? now : now + kDevicesEnd;
   std::vector<std::shared_ptr<StartedOperation>> open;
   {
     std::lock_guard lock(mutex_);
@@ -261,11 +263,13 @@ void Group::AwaitDevices() {
       if (auto held = owner.lock()) open.push_back(std::move(held));
     }
   }
+  bool all_ended = true;
   for (const auto& operation : open) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     shoal_error error = {};
-    operation->Wait(static_cast<uint64_t>(std::max<int64_t>(left.count(), 0)), &error);
+    all_ended = operation->Wait(static_cast<uint64_t>(std::max<int64_t>(left.count(), 0)), &error) && all_ended;
   }
+  if (!all_ended) session_->devices_stuck_until_ = std::chrono::steady_clock::now() + kDevicesEnd;
 }
 
 void Group::Close() {

@@ -14,6 +14,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -125,8 +127,8 @@ class Group : public std::enable_shared_from_this<Group> {
   int takes_devices() const { return takes_devices_; }
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
-  // Waits for operations on devices, some seconds at most, ends what is still open then (there is nothing in a correct
-  // program) and frees the group. Idempotent.
+  // Waits for operations on devices, some seconds at most (for all groups together, where they are destroyed one after
+  // the other), ends what is still open then (there is nothing in a correct program) and frees the group. Idempotent.
   void Close();
 
  private:
@@ -215,6 +217,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool close_called_ = false;
   bool closing_ = false;              // the threads end
   std::vector<std::thread> threads_;  // each holds the session
+  // Until then, a group that is destroyed does not wait for its operations on devices: another one's have not ended.
+  std::atomic<std::chrono::steady_clock::time_point> devices_stuck_until_{};
 };
 
 // A scheduler or a server inside this process. Threads: one at a time.

@@ -476,6 +476,30 @@ def test_a_kernel_without_an_end_fails_the_reduction_at_its_deadline_and_shutdow
     assert max(seconds) < 5
 
 
+def destroy_while_a_kernel_never_ends(make_group) -> float:
+    cuda = device_under_test.load()
+    make_group()
+    groups = [dist.group.WORLD, dist.new_group()]
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    for group in groups:
+        for _ in range(2):  # in turns on two streams
+            dist.all_reduce(tensor, group=group)
+        cuda.synchronize()
+    gate = cuda.hold_stream()
+    for group in groups:
+        dist.all_reduce(tensor, group=group)
+    begin = time.monotonic()
+    dist.destroy_process_group()  # of both groups, long before the reductions' deadlines
+    seconds = time.monotonic() - begin
+    gate.open()  # so that the process can end
+    return seconds
+
+
+def test_shutdown_returns_before_the_deadlines_of_reductions_behind_a_kernel_without_an_end(settings):
+    times = run_ranks(2, destroy_while_a_kernel_never_ends, init=False, environment=settings)
+    assert max(times) < 5, times
+
+
 def capture() -> str:
     cuda = device_under_test.load()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
