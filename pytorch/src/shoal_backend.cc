@@ -62,8 +62,10 @@ bool InnerReduces(at::ScalarType type, shoal_reduce_op op, bool on_cpu) {
   return type != at::kShort && !(on_cpu && type == at::kBFloat16);
 }
 
-// What neither the servers nor Gloo know. NCCL knows some of them.
-bool IsUnknownOnCpu(at::ScalarType type) {
+// What neither the servers nor the inner backend know.
+bool IsUnknown(at::ScalarType type, bool inner_is_nccl) {
+  // On devices that have these two. On others NCCL refuses them.
+  if (inner_is_nccl && (type == at::kFloat8_e4m3fn || type == at::kFloat8_e5m2)) return false;
   return at::isFloat8Type(type) || type == at::ScalarType::Float4_e2m1fn_x2 || at::isBarebonesUnsignedType(type) ||
          at::isBitsType(type) || at::isQIntType(type);
 }
@@ -111,7 +113,7 @@ bool Overlaps(const at::Tensor& tensor) {
 }
 
 // Refuses what no path can reduce, so that nothing is sent and the ranks stay in step.
-void CheckTensors(const std::vector<at::Tensor>& tensors) {
+void CheckTensors(const std::vector<at::Tensor>& tensors, bool has_nccl) {
   TORCH_CHECK_VALUE(!tensors.empty(), "shoal: an all-reduce of no tensor; pass at least one");
   const at::Tensor& first = tensors.front();
   for (const at::Tensor& tensor : tensors) {
@@ -123,10 +125,12 @@ void CheckTensors(const std::vector<at::Tensor>& tensors) {
     TORCH_CHECK_TYPE(tensor.scalar_type() == first.scalar_type(), "shoal: an all-reduce of tensors of ",
                      first.scalar_type(), " and ", tensor.scalar_type(),
                      "; convert them to one dtype, or make a call for each dtype");
-    TORCH_CHECK_TYPE(!device.is_cpu() || !IsUnknownOnCpu(tensor.scalar_type()), "shoal: an all-reduce of a torch.",
-                     c10::getDtypeNames(tensor.scalar_type()).first,
-                     " tensor, which neither the servers nor Gloo can sum; convert it first, for example with "
-                     "tensor.to(torch.bfloat16) or tensor.to(torch.int32)");
+    const bool inner_is_nccl = has_nccl && device.is_cuda();
+    TORCH_CHECK_TYPE(
+        !IsUnknown(tensor.scalar_type(), inner_is_nccl), "shoal: an all-reduce of a torch.",
+        c10::getDtypeNames(tensor.scalar_type()).first, " tensor, which neither the servers nor ",
+        inner_is_nccl ? "NCCL" : "Gloo",
+        " can sum; convert it first, for example with tensor.to(torch.bfloat16) or tensor.to(torch.int32)");
     TORCH_CHECK_VALUE(tensor.layout() != at::kStrided || !Overlaps(tensor),
                       "shoal: an all-reduce of an expanded or overlapping tensor (sizes ", tensor.sizes(), ", strides ",
                       tensor.strides(),
@@ -161,7 +165,7 @@ ShoalBackend::ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> 
 // ---- all-reduce ----
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
-  CheckTensors(tensors);
+  CheckTensors(tensors, cuda_inner_ != nullptr);
   if (tensors.size() == 1 && GoesToServers(tensors, opts.reduceOp)) {
     return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE, opts);
   }
@@ -169,7 +173,7 @@ ShoalBackend::WorkPtr ShoalBackend::allreduce(Tensors& tensors, const c10d::Allr
 }
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) {
-  CheckTensors(tensors);
+  CheckTensors(tensors, cuda_inner_ != nullptr);
   if (GoesToServers(tensors, opts.reduceOp)) {
     return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE_COALESCED, opts);
   }

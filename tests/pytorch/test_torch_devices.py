@@ -398,6 +398,26 @@ def test_a_group_does_not_wait_for_what_another_groups_tensor_waits_for(cluster,
     assert run_ranks(2, reduce_in_another_group_meanwhile, init=False, environment=environment) == [True, True]
 
 
+def refuse_dtypes() -> list[str]:
+    cuda = device_under_test.load()
+    messages = []
+    for dtype in (torch.uint16, torch.uint64, torch.float8_e8m0fnu):
+        with pytest.raises(TypeError) as refused:
+            dist.all_reduce(cuda.on_device(torch.ones(4).to(dtype)))
+        messages.append(str(refused.value))
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)  # the ranks still agree on which one is the next
+    assert (cuda.on_host(tensor) == 2).all()
+    return messages
+
+
+def test_dtypes_that_nobody_can_sum_are_refused_by_name(settings):
+    for messages in run_ranks(2, refuse_dtypes, environment=settings):
+        for name, message in zip(("uint16", "uint64", "float8_e8m0fnu"), messages, strict=True):
+            assert f"torch.{name} tensor, which neither the servers nor" in message, message
+            assert ".to(torch." in message, message
+
+
 def lose_a_rank() -> tuple[str, str]:
     cuda, rank = device_under_test.load(), dist.get_rank()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
