@@ -82,7 +82,7 @@ namespace shoal {
   X(kJobFailed, "job-failed", kWarning, kScheduler, \
     "A job has lost a rank, or has ended after a group had failed or was not made.") \
   X(kJobAborted, "job-aborted", kWarning, kScheduler, \
-    "An operator has ended a job; its ranks are told why.") \
+    "An operator has ended a job, whose state is failed then; its ranks are told why. No job-failed follows.") \
   X(kJobTraced, "job-traced", kInfo, kScheduler, \
     "An operator has a job's ranks and servers record what their connections do, for some seconds.") \
   X(kJobEnded, "job-ended", kInfo, kScheduler, \
