@@ -5,7 +5,10 @@ from collections.abc import Mapping
 
 CUDA_TESTS = "{python} -m pytest tests/pytorch/test_torch_cuda.py -rA"
 DRIVER = {"SHOAL_TEST_CUDA_LIBRARY": "libcuda.so.1"}
-DEVICE_TESTS = "{python} -m pytest tests/pytorch/test_torch_devices.py tests/pytorch/test_torch_node_devices.py -rA"
+DEVICE_TESTS = (
+    "{python} -m pytest tests/pytorch/test_torch_devices.py tests/pytorch/test_torch_device_checks.py "
+    "tests/pytorch/test_torch_node_devices.py -rA"
+)
 ON_GPU = {"TEST_ON_GPU": "1"}
 # A test may be skipped for what a real device lacks: its reason begins with one of these. Any other skip is a failure.
 ACCEPTED_SKIPS = ("a real device", "a real driver")

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
+import device_under_test
 import pytest
 from torch_cluster import Cluster
 
@@ -65,3 +66,10 @@ def own_cluster(tmp_path: pathlib.Path) -> Iterator[Cluster]:
     """One that no other test uses: for tests that disturb its servers."""
     with start_cluster(tmp_path) as started:
         yield started
+
+
+@pytest.fixture(params=["through servers", "within a node by NCCL"])
+def settings(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, str]:
+    """The environment of ranks whose tensors are on devices."""
+    ways = {"through servers": device_under_test.ENVIRONMENT, "within a node by NCCL": device_under_test.ON_NODES}
+    return cluster.environment() | ways[request.param]

@@ -49,3 +49,12 @@ def stream(stream: Any) -> Iterator[None]:
     """One that `make_stream` gave is the current one of this thread."""
     with torch.cuda.stream(stream) if ON_GPU else simulated_device.stream(stream):
         yield
+
+
+def reduce_first(cuda: Any) -> None:
+    """The first reduction on a device may wait for all that runs there, and those of a kind within a node, which NCCL
+    has several ways for, for the other rank."""
+    for count in (100_003, 100_004):
+        for _ in range(2):  # in turns on two streams
+            torch.distributed.all_reduce(cuda.on_device(torch.ones(count)))
+    cuda.synchronize()

@@ -3,11 +3,8 @@ simulated driver (simulated_torch_cuda.cc), or on a GPU with TEST_ON_GPU=1. More
 
 import datetime
 import os
-import pathlib
-import re
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -16,35 +13,17 @@ from collections.abc import Callable
 
 import device_under_test
 import pytest
-import shoal
 import torch
 import torch.distributed as dist
 from rank_processes import Failure, hear, run_ranks, say
 
 SUCCESS, TIMEOUT, COMM_ERROR = range(3)  # c10d::WorkResult
 ELEMENTS = 100_003  # some chunks, and no round number
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHOALCTL = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")) / "shoalctl"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
     device_under_test.build()
-
-
-@pytest.fixture(params=["through servers", "within a node by NCCL"])
-def settings(cluster, request) -> dict[str, str]:
-    ways = {"through servers": device_under_test.ENVIRONMENT, "within a node by NCCL": device_under_test.ON_NODES}
-    return cluster.environment() | ways[request.param]
-
-
-def reduce_first(cuda: object) -> None:
-    """The first reduction on a device may wait for all that runs there, and those of a kind within a node, which NCCL
-    has several ways for, for the other rank."""
-    for count in (ELEMENTS, ELEMENTS + 1):
-        for _ in range(2):  # in turns on two streams
-            dist.all_reduce(cuda.on_device(torch.ones(count)))
-    cuda.synchronize()
 
 
 def reduce_behind_a_held_stream(make_group) -> float:
@@ -77,7 +56,7 @@ def is_poisoned(tensor: torch.Tensor) -> bool:
 
 def reduce_what_is_written_late() -> None:
     cuda, rank, ranks = device_under_test.load(), dist.get_rank(), dist.get_world_size()
-    reduce_first(cuda)
+    device_under_test.reduce_first(cuda)
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8):
         tensor = cuda.on_device(torch.zeros(ELEMENTS, dtype=dtype))
         gate = cuda.hold_stream()
@@ -106,7 +85,7 @@ def seconds_of_wait(tensor: torch.Tensor) -> float:
 
 def wait_while_another_rank_is_late() -> list[float]:
     cuda, rank = device_under_test.load(), dist.get_rank()
-    reduce_first(cuda)
+    device_under_test.reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     times = []
     for number in range(20):
@@ -128,7 +107,7 @@ def test_wait_returns_at_once_though_another_rank_is_late(settings):
 
 def wait_while_servers_stand_still(servers: tuple[int, ...]) -> list[float]:
     cuda, rank = device_under_test.load(), dist.get_rank()
-    reduce_first(cuda)
+    device_under_test.reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     times = []
     for number in range(5):
@@ -153,80 +132,10 @@ def test_wait_returns_at_once_though_servers_stand_still_for_a_second(own_cluste
         assert statistics.median(times) < 100e-6, times
 
 
-def reduce_while_compared(scheduler: str) -> str:
-    """Tensors in host memory and on a device take turns meanwhile. What shoalctl says, of rank 0."""
-    cuda = device_under_test.load()
-    reduce_first(cuda)
-    tensors = [torch.ones(1000), cuda.on_device(torch.ones(1000))]
-    ended = torch.zeros(1)
-    command = [str(SHOALCTL), "--scheduler", scheduler, "verify", os.environ["SHOAL_JOB_NAME"], "--seconds", "0.5"]
-    verify = subprocess.Popen(command, stdout=subprocess.PIPE, text=True) if dist.get_rank() == 0 else None
-    while ended.item() == 0:
-        for tensor in tensors:
-            dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
-        cuda.synchronize()
-        if verify is not None and verify.poll() is not None:
-            ended.fill_(1)
-        dist.broadcast(ended, 0)
-    return "" if verify is None else verify.communicate()[0]
-
-
-def test_a_comparison_of_results_says_how_many_were_on_devices(cluster, settings):
-    [said, _] = run_ranks(2, reduce_while_compared, cluster.scheduler, environment=settings)
-    assert re.search(r"^[1-9]\d* all-reduces of \d+ groups? compared over 2 ranks: each has the same bits", said), said
-    on_devices = r"on devices are not compared: [1-9]\d* of rank 0 on \S+, [1-9]\d* of rank 1 on \S+\. With SHOAL"
-    assert re.search(on_devices, said), said
-
-
-def reduce_with_a_guard(make_group) -> tuple[float, str]:
-    """The norm of a sum, as the statistics have it, and the error of a contribution with NaN."""
-    cuda = device_under_test.load()
-    device_under_test.be_found()
-    make_group()
-    before = shoal.statistics()["result_square_sum"]
-    tensor = cuda.on_device(torch.full((107, 101), 0.5)).t()
-    dist.all_reduce(tensor)
-    assert (cuda.on_host(tensor) == 1).all()
-    norm = (shoal.statistics()["result_square_sum"] - before) ** 0.5
-    dist.monitored_barrier()  # over Gloo: an abort ends ops that other ranks are not done with
-    contribution = torch.full((ELEMENTS,), 0.5)
-    if dist.get_rank() == 1:
-        contribution[ELEMENTS - 7] = torch.nan
-    with pytest.raises(dist.DistBackendError) as failed:
-        dist.all_reduce(cuda.on_device(contribution))
-    return norm, str(failed.value)
-
-
-@pytest.mark.parametrize("node_reduce", ["off", "auto"])
-def test_with_a_guard_against_nan_tensors_on_devices_are_looked_at_as_well(cluster, node_reduce):
-    guarded = {"SHOAL_CHECK_FINITE": "1", "SHOAL_DEVICES": "auto", "SHOAL_NODE_REDUCE": node_reduce}
-    environment = cluster.environment() | device_under_test.ENVIRONMENT | guarded
-    for norm, message in run_ranks(2, reduce_with_a_guard, init=False, environment=environment):
-        assert norm == pytest.approx((101 * 107) ** 0.5)
-        assert "the contribution of rank 1 of the job to all-reduce 2" in message, message
-        assert f"({ELEMENTS} float32) has NaN at element {ELEMENTS - 7}" in message, message
-
-
-def reduce_with_a_guard_by_nccl(make_group) -> str:
-    device_under_test.load()
-    device_under_test.be_found()
-    with pytest.raises(dist.DistBackendError) as failed:
-        make_group()
-    return str(failed.value)
-
-
-def test_a_guard_against_nan_and_a_reduction_within_the_node_by_nccl_are_an_error_at_the_start(cluster):
-    guarded = {"SHOAL_CHECK_FINITE": "1", "SHOAL_DEVICES": "auto", "SHOAL_NODE_REDUCE": "nccl"}
-    environment = cluster.environment() | device_under_test.ENVIRONMENT | guarded
-    for message in run_ranks(2, reduce_with_a_guard_by_nccl, init=False, environment=environment):
-        assert "is to reduce within nodes by NCCL, and can't" in message, message
-        assert "check_finite" in message, message
-
-
 def destroy_at_once(make_group) -> None:
     cuda = device_under_test.load()
     make_group()
-    reduce_first(cuda)
+    device_under_test.reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     for number in range(5):
         gate = cuda.hold_stream()
@@ -243,7 +152,7 @@ def test_a_group_that_is_destroyed_right_after_a_call_ends_it_well(settings):
 
 def use_futures() -> None:
     cuda, rank, ranks = device_under_test.load(), dist.get_rank(), dist.get_world_size()
-    reduce_first(cuda)
+    device_under_test.reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     if rank == 0:
         future = dist.all_reduce(tensor, async_op=True).get_future()
@@ -270,7 +179,7 @@ def test_futures_are_complete_at_the_call_and_their_callbacks_see_the_sum(settin
 
 def drop_and_write_over() -> None:
     cuda, rank, ranks = device_under_test.load(), dist.get_rank(), dist.get_world_size()
-    reduce_first(cuda)
+    device_under_test.reduce_first(cuda)
     kept = []
     for number in range(40):
         tensor = cuda.on_device(torch.zeros(101, 107))
@@ -341,7 +250,7 @@ def test_tensors_on_host_and_device_strided_and_empty_ones_and_several_at_once(s
 
 def use_streams_and_devices() -> None:
     cuda, rank, ranks = device_under_test.load(), dist.get_rank(), dist.get_world_size()
-    reduce_first(cuda)
+    device_under_test.reduce_first(cuda)
     busy = cuda.hold_stream()  # the default stream does not matter to a side stream
     factor = 2 + rank  # a common one gave the same on all ranks if it came before the sum
     with device_under_test.stream(cuda.make_stream()):
@@ -472,7 +381,7 @@ def test_with_blocking_wait_the_failed_reduction_itself_raises(settings):
 def never_end(make_group) -> tuple[int, str, float]:
     cuda = device_under_test.load()
     make_group()
-    reduce_first(cuda)
+    device_under_test.reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     gate = cuda.hold_stream()
     options = dist.distributed_c10d.AllreduceOptions()
@@ -593,7 +502,7 @@ def test_a_rank_whose_driver_refuses_fails_the_group_instead_of_shifting_it(
 
 def reduce_on_another_device() -> tuple[str, str]:
     cuda, rank = device_under_test.load(), dist.get_rank()
-    reduce_first(cuda)
+    device_under_test.reduce_first(cuda)
     tensor = cuda.on_device(torch.ones(ELEMENTS), device=1 if rank == 0 else 0)
     return first_and_last_error(lambda: dist.all_reduce(tensor))
 

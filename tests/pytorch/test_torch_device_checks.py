@@ -1,0 +1,93 @@
+"""Tensors on devices before shoalctl, which compares results, and before the guard against NaN; on torch's CUDA
+devices over the simulated driver, or on a GPU with TEST_ON_GPU=1."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import device_under_test
+import pytest
+import shoal
+import torch
+import torch.distributed as dist
+from rank_processes import run_ranks
+
+ELEMENTS = 100_003  # some chunks, and no round number
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHOALCTL = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")) / "shoalctl"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    device_under_test.build()
+
+
+def reduce_while_compared(scheduler: str) -> str:
+    """Tensors in host memory and on a device take turns meanwhile. What shoalctl says, of rank 0."""
+    cuda = device_under_test.load()
+    device_under_test.reduce_first(cuda)
+    tensors = [torch.ones(1000), cuda.on_device(torch.ones(1000))]
+    ended = torch.zeros(1)
+    command = [str(SHOALCTL), "--scheduler", scheduler, "verify", os.environ["SHOAL_JOB_NAME"], "--seconds", "0.5"]
+    verify = subprocess.Popen(command, stdout=subprocess.PIPE, text=True) if dist.get_rank() == 0 else None
+    while ended.item() == 0:
+        for tensor in tensors:
+            dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        cuda.synchronize()
+        if verify is not None and verify.poll() is not None:
+            ended.fill_(1)
+        dist.broadcast(ended, 0)
+    return "" if verify is None else verify.communicate()[0]
+
+
+def test_a_comparison_of_results_says_how_many_were_on_devices(cluster, settings):
+    [said, _] = run_ranks(2, reduce_while_compared, cluster.scheduler, environment=settings)
+    assert re.search(r"^[1-9]\d* all-reduces of \d+ groups? compared over 2 ranks: each has the same bits", said), said
+    on_devices = r"on devices are not compared: [1-9]\d* of rank 0 on \S+, [1-9]\d* of rank 1 on \S+\. With SHOAL"
+    assert re.search(on_devices, said), said
+
+
+def reduce_with_a_guard(make_group) -> tuple[float, str]:
+    """The norm of a sum, as the statistics have it, and the error of a contribution with NaN."""
+    cuda = device_under_test.load()
+    device_under_test.be_found()
+    make_group()
+    before = shoal.statistics()["result_square_sum"]
+    tensor = cuda.on_device(torch.full((107, 101), 0.5)).t()
+    dist.all_reduce(tensor)
+    assert (cuda.on_host(tensor) == 1).all()
+    norm = (shoal.statistics()["result_square_sum"] - before) ** 0.5
+    dist.monitored_barrier()  # over Gloo: an abort ends ops that other ranks are not done with
+    contribution = torch.full((ELEMENTS,), 0.5)
+    if dist.get_rank() == 1:
+        contribution[ELEMENTS - 7] = torch.nan
+    with pytest.raises(dist.DistBackendError) as failed:
+        dist.all_reduce(cuda.on_device(contribution))
+    return norm, str(failed.value)
+
+
+@pytest.mark.parametrize("node_reduce", ["off", "auto"])
+def test_with_a_guard_against_nan_tensors_on_devices_are_looked_at_as_well(cluster, node_reduce):
+    guarded = {"SHOAL_CHECK_FINITE": "1", "SHOAL_DEVICES": "auto", "SHOAL_NODE_REDUCE": node_reduce}
+    environment = cluster.environment() | device_under_test.ENVIRONMENT | guarded
+    for norm, message in run_ranks(2, reduce_with_a_guard, init=False, environment=environment):
+        assert norm == pytest.approx((101 * 107) ** 0.5)
+        assert "the contribution of rank 1 of the job to all-reduce 2" in message, message
+        assert f"({ELEMENTS} float32) has NaN at element {ELEMENTS - 7}" in message, message
+
+
+def reduce_with_a_guard_by_nccl(make_group) -> str:
+    device_under_test.load()
+    device_under_test.be_found()
+    with pytest.raises(dist.DistBackendError) as failed:
+        make_group()
+    return str(failed.value)
+
+
+def test_a_guard_against_nan_and_a_reduction_within_the_node_by_nccl_are_an_error_at_the_start(cluster):
+    guarded = {"SHOAL_CHECK_FINITE": "1", "SHOAL_DEVICES": "auto", "SHOAL_NODE_REDUCE": "nccl"}
+    environment = cluster.environment() | device_under_test.ENVIRONMENT | guarded
+    for message in run_ranks(2, reduce_with_a_guard_by_nccl, init=False, environment=environment):
+        assert "is to reduce within nodes by NCCL, and can't" in message, message
+        assert "check_finite" in message, message
