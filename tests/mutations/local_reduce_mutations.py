@@ -21,6 +21,8 @@ def of_processes(name: str) -> CxxTest:
 
 ANY_LENGTH = of_suite("LocalReduceSuite.L3TensorsOfAnyLengthAmongAnyNumberOfRanks")
 MANY_OPS = of_suite("LocalReduceSuite.L1ManyOpsEndInOrderAndTheirMemoryIsTheCallersAtOnce")
+MIXED_OPS = of_suite("LocalParts.L1OpsWithAndWithoutOtherNodesFollowEachOther")
+LARGE_PARTS = of_suite("LocalParts.TheNodesSumComesPieceByPieceAndWhatIsPublishedReachesAll")
 
 LOCAL_REDUCE_MUTATIONS = [
     # ---- stages and slots ----
@@ -35,6 +37,22 @@ LOCAL_REDUCE_MUTATIONS = [
         "I2: every contribution counts",
         (GROUP, "HaveReached(kContributed, reduce_.round + 1)", "HaveReached(kContributed, reduce_.round)"),
         test=ANY_LENGTH,
+    ),
+    mutation(
+        "result-over-one-that-is-read",
+        "a result is written where all have collected what was there",
+        (
+            GROUP,
+            "op->rounds.whole || IsSlotFree(kCollected, reduce_.round));",
+            "op->rounds.whole || reduce_.round + 1 > 0);",
+        ),
+        test=MIXED_OPS,
+    ),
+    mutation(
+        "part-over-one-that-is-read",
+        "a result of all nodes is written where all have collected what was there",
+        (GROUP, "return is_there && IsSlotFree(kCollected, publish_.round);", "return is_there;"),
+        test=LARGE_PARTS,
     ),
     mutation(
         "collected-before-all-have-published",

@@ -100,11 +100,12 @@ class ShoalctlTest : public ::testing::Test {
       server.set_control_version(kControlVersion);
       server.set_name(absl::StrCat("many-", i));
       server.set_incarnation(1000 + i);
-      server.add_addresses("10.1.2.3:4567");
+      server.add_addresses(absl::StrCat("10.1.2.3:", 4567 + i));
       server.set_slot_memory_bytes(64 << 20);
       v1::RegisterServerResponse registered;
       grpc::ClientContext context;
-      ASSERT_TRUE(stub->RegisterServer(&context, server, &registered).ok());
+      const grpc::Status status = stub->RegisterServer(&context, server, &registered);
+      ASSERT_TRUE(status.ok()) << status.error_message();
     }
   }
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -120,31 +119,6 @@ TEST_F(DeviceTest, TensorsInHostMemoryAndOnTheDeviceTakeTurns) {
       EXPECT_EQ(TestRank::Finish(first).code, SHOAL_OK);
     }
   });
-}
-
-TEST_F(DeviceTest, ThatTensorsThereAreNotCheckedIsSaidOnceByEachRank) {
-  cluster_.CheckFinite();
-  testing::internal::CaptureStderr();
-  RunRanks(cluster_, "unchecked", kRanks, [](TestRank& rank) {
-    Device device(&rank);
-    std::byte* const tensor = device.program().Allocate(4 * 1000);
-    for (int round = 0; round < 3; ++round) {
-      FillOwn(&device, rank.rank(), tensor, 1000);
-      shoal_op* const op = device.Start(tensor, 1000);
-      device.WaitOnStream(op);
-      EXPECT_EQ(device.program().Read(device.stream(), tensor, 1000), Summed(1000, kRanks));
-      EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
-    }
-  });
-  const std::string said = testing::internal::GetCapturedStderr();
-  for (uint32_t rank = 0; rank < kRanks; ++rank) {
-    const std::string line = "shoal: rank " + std::to_string(rank) +
-                             " of job \"unchecked\": NaN and infinity are looked for in tensors in host memory alone";
-    const size_t first = said.find(line);
-    EXPECT_NE(first, std::string::npos) << said;
-    EXPECT_EQ(said.find(line, first + 1), std::string::npos) << said;
-  }
-  EXPECT_THAT(said, HasSubstr("SHOAL_DEVICES=none"));
 }
 
 // The order between groups is each rank's own.
