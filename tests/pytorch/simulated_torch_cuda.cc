@@ -324,13 +324,6 @@ at::Tensor EmptyStrided(at::IntArrayRef size, at::IntArrayRef stride, std::optio
                                            type.value_or(at::kFloat));
 }
 
-// Memory that CUDA would pin is the host's as any other.
-at::Tensor EmptyOnHost(at::IntArrayRef size, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
-                       std::optional<at::Device> device, std::optional<bool> /*pin_memory*/,
-                       std::optional<at::MemoryFormat> memory_format) {
-  return at::detail::empty_cpu(size, type, layout, device, /*pin_memory_opt=*/false, memory_format);
-}
-
 at::Tensor& Copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (to.numel() == 0) return to;
   const c10::Device device = to.is_cuda() ? to.device() : from.device();

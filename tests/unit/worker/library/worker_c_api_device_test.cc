@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/simulated_cuda/program_on_device.h"
@@ -229,6 +228,7 @@ TEST_F(DeviceTest, AKernelThatNeverEndsFailsTheOpAtItsDeadlineAndTheWorkerCloses
 TEST_F(DeviceTest, AFailedOpLeavesNoNumberThatLooksLikeASum) {
   RunRanks(cluster_, "poison", kRanks, [](TestRank& rank) {
     Device device(&rank);
+    rank.AwaitAll();
     std::byte* const tensor = device.program().Allocate(4 * 1000);
     FillOwn(&device, rank.rank(), tensor, 1000);
     if (rank.rank() == 1) {
@@ -280,12 +280,10 @@ TEST_F(DeviceTest, WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent) {
 TEST_F(DeviceTest, ARankWhoseHostMemoryCanNotBeLockedFailsTheGroupOnAllRanks) {
   if (std::getenv("SHOAL_TEST_CUDA_LIBRARY") != nullptr) GTEST_SKIP() << "a real driver is not told to refuse";
   cluster_.SetDeviceMemory(33 << 20);
-  // That rank 0 has its sum does not say that rank 1 has it: without this its first op could fail with the group.
-  absl::Notification other_is_open;
-  RunRanks(cluster_, "not-locked", kRanks, [&other_is_open](TestRank& rank) {
+  RunRanks(cluster_, "not-locked", kRanks, [](TestRank& rank) {
     if (rank.rank() == 1) {
       Device device(&rank);  // locks its own memory, and waits for the other rank
-      other_is_open.Notify();
+      rank.AwaitAll();
       std::byte* const tensor = device.program().Allocate(4000);
       shoal_op* op = nullptr;
       shoal_error error = {};
@@ -298,7 +296,7 @@ TEST_F(DeviceTest, ARankWhoseHostMemoryCanNotBeLockedFailsTheGroupOnAllRanks) {
     }
     std::vector<float> other_has_locked(1);
     EXPECT_EQ(rank.AllReduce(&other_has_locked, kDeviceTimeoutMs).code, SHOAL_OK);
-    other_is_open.WaitForNotification();
+    rank.AwaitAll();
     ProgramOnDevice program(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank.rank());
     std::byte* const tensor = program.Allocate(4000);
     shoal_all_reduce_options options = {};
@@ -391,6 +389,7 @@ TEST(DeviceWithoutDriverTest, AWorkerSaysThatThereIsNoDriver) {
 TEST_F(DeviceTest, ZADeviceThatFailsEndsTheOpOnAllRanks) {
   RunRanks(cluster_, "device-fails", kRanks, [](TestRank& rank) {
     Device device(&rank);
+    rank.AwaitAll();
     if (!device.program().is_simulated()) GTEST_SKIP() << "a real device is not broken for a test";
     std::byte* const tensor = device.program().Allocate(4 * 1000);
     FillOwn(&device, rank.rank(), tensor, 1000);

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <barrier>
 #include <thread>
 #include <utility>
 
@@ -47,7 +46,9 @@ shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint
   return options;
 }
 
-TestRank::TestRank(const Cluster& cluster, const std::string& job, uint32_t rank, uint32_t world_size) : rank_(rank) {
+TestRank::TestRank(const Cluster& cluster, const std::string& job, uint32_t rank, uint32_t world_size,
+                   std::barrier<>* meeting)
+    : rank_(rank), meeting_(meeting) {
   const std::string node = "node-" + std::to_string(rank);
   shoal_worker_options options = WorkerOptions(cluster, job.c_str(), rank, world_size);
   options.node_name = node.c_str();
@@ -100,12 +101,12 @@ Outcome TestRank::Finish(shoal_op* op) {
 void RunRanks(const Cluster& cluster, const std::string& job, uint32_t world_size,
               const std::function<void(TestRank&)>& body) {
   std::vector<std::thread> threads;
-  std::barrier all_open(world_size);  // so that a test knows who hears of a failure
+  std::barrier<> meeting(world_size);
   for (uint32_t rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
-      TestRank test_rank(cluster, job, rank, world_size);
+      TestRank test_rank(cluster, job, rank, world_size, &meeting);
       test_rank.OpenGroup();
-      all_open.arrive_and_wait();
+      test_rank.AwaitAll();  // so that a test knows who hears of a failure
       if (test_rank.group() != nullptr) body(test_rank);
     });
   }

@@ -2,6 +2,7 @@
 #ifndef SHOAL_TESTS_UNIT_WORKER_LIBRARY_WORKER_CLUSTER_H_
 #define SHOAL_TESTS_UNIT_WORKER_LIBRARY_WORKER_CLUSTER_H_
 
+#include <barrier>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -53,7 +54,9 @@ struct Outcome {
 // One rank with a group of all ranks. Everything is released at the end.
 class TestRank {
  public:
-  TestRank(const Cluster& cluster, const std::string& job, uint32_t rank, uint32_t world_size);
+  // `meeting`: of RunRanks.
+  TestRank(const Cluster& cluster, const std::string& job, uint32_t rank, uint32_t world_size,
+           std::barrier<>* meeting = nullptr);
   ~TestRank();
   TestRank(const TestRank&) = delete;
   TestRank& operator=(const TestRank&) = delete;
@@ -61,6 +64,9 @@ class TestRank {
   // To be called on all ranks at the same time.
   void OpenGroup();
   void Close();  // the worker, before the group
+  // Waits until all ranks of RunRanks have come here. That one has the result of an all-reduce does not say that the
+  // others have it.
+  void AwaitAll() { meeting_->arrive_and_wait(); }
 
   // Starts an all-reduce of float32 sums; nullptr if it was refused, with why in `refusal`.
   shoal_op* Start(std::vector<float>* data, uint64_t timeout_ms, Outcome* refusal = nullptr);
@@ -74,6 +80,7 @@ class TestRank {
 
  private:
   const uint32_t rank_;
+  std::barrier<>* const meeting_;
   shoal_worker* worker_ = nullptr;
   shoal_group* group_ = nullptr;
 };
