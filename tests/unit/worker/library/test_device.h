@@ -62,8 +62,7 @@ class Device {
   void Open() {
     shoal_error error = {};
     EXPECT_EQ(shoal_worker_open_device(rank_.worker(), program_.device(), &error), SHOAL_OK) << error.message;
-    std::vector<float> all_are_here(1);
-    EXPECT_EQ(rank_.AllReduce(&all_are_here, kDeviceTimeoutMs).code, SHOAL_OK);
+    rank_.AwaitAll();
   }
 
   TestRank& rank_;

@@ -228,7 +228,6 @@ TEST_F(DeviceTest, AKernelThatNeverEndsFailsTheOpAtItsDeadlineAndTheWorkerCloses
 TEST_F(DeviceTest, AFailedOpLeavesNoNumberThatLooksLikeASum) {
   RunRanks(cluster_, "poison", kRanks, [](TestRank& rank) {
     Device device(&rank);
-    rank.AwaitAll();
     std::byte* const tensor = device.program().Allocate(4 * 1000);
     FillOwn(&device, rank.rank(), tensor, 1000);
     if (rank.rank() == 1) {
@@ -283,7 +282,6 @@ TEST_F(DeviceTest, ARankWhoseHostMemoryCanNotBeLockedFailsTheGroupOnAllRanks) {
   RunRanks(cluster_, "not-locked", kRanks, [](TestRank& rank) {
     if (rank.rank() == 1) {
       Device device(&rank);  // locks its own memory, and waits for the other rank
-      rank.AwaitAll();
       std::byte* const tensor = device.program().Allocate(4000);
       shoal_op* op = nullptr;
       shoal_error error = {};
@@ -294,9 +292,7 @@ TEST_F(DeviceTest, ARankWhoseHostMemoryCanNotBeLockedFailsTheGroupOnAllRanks) {
       EXPECT_THAT(outcome.message, AllOf(HasSubstr("rank 0"), HasSubstr("cuMemHostRegister")));
       return;
     }
-    std::vector<float> other_has_locked(1);
-    EXPECT_EQ(rank.AllReduce(&other_has_locked, kDeviceTimeoutMs).code, SHOAL_OK);
-    rank.AwaitAll();
+    rank.AwaitAll();  // the other one has locked its memory
     ProgramOnDevice program(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank.rank());
     std::byte* const tensor = program.Allocate(4000);
     shoal_all_reduce_options options = {};
@@ -389,7 +385,6 @@ TEST(DeviceWithoutDriverTest, AWorkerSaysThatThereIsNoDriver) {
 TEST_F(DeviceTest, ZADeviceThatFailsEndsTheOpOnAllRanks) {
   RunRanks(cluster_, "device-fails", kRanks, [](TestRank& rank) {
     Device device(&rank);
-    rank.AwaitAll();
     if (!device.program().is_simulated()) GTEST_SKIP() << "a real device is not broken for a test";
     std::byte* const tensor = device.program().Allocate(4 * 1000);
     FillOwn(&device, rank.rank(), tensor, 1000);

@@ -64,8 +64,8 @@ class TestRank {
   // To be called on all ranks at the same time.
   void OpenGroup();
   void Close();  // the worker, before the group
-  // Waits until all ranks of RunRanks have come here. That one has the result of an all-reduce does not say that the
-  // others have it.
+  // Waits until all ranks of RunRanks have come here. (An all-reduce would not do: that one rank has its result does
+  // not say that the others have it.)
   void AwaitAll() { meeting_->arrive_and_wait(); }
 
   // Starts an all-reduce of float32 sums; nullptr if it was refused, with why in `refusal`.
