@@ -46,8 +46,9 @@ Group::Group(std::shared_ptr<Session> session, shoal_group* group)
       group_(group) {}
 
 Group::~Group() {
-  if (session_->forked()) {
-    if (feeder_.joinable()) feeder_.detach();  // it exists in the parent only
+  if (session_->forked()) {  // threads exist in the parent only
+    if (feeder_.joinable()) feeder_.detach();
+    ready_waits_.Leave();
     return;
   }
   Close();
@@ -67,7 +68,10 @@ void Group::Submit(Operation operation) {
     }
     if (outcome == Outcome::kAccepted) return;
     if (outcome == Outcome::kFull) {
-      pending_.push_back(std::move(operation));
+      const uint64_t timeout_ms = operation.timeout_ms;
+      const auto deadline = timeout_ms == 0 ? WaitThread::Clock::time_point::max()
+                                            : WaitThread::Clock::now() + std::chrono::milliseconds(timeout_ms);
+      pending_.push_back({.operation = std::move(operation), .deadline = deadline});
       if (!feeder_.joinable()) feeder_ = std::thread([self = shared_from_this()] { self->Feed(); });
       changed_.notify_all();
       return;
@@ -162,19 +166,22 @@ void Group::Feed() {
   for (;;) {
     changed_.wait(lock, [&] { return closing_ || !pending_.empty(); });
     if (closing_) return;
-    Operation& next = pending_.front();  // stays in the queue, so that no later call overtakes it
+    Operation& next = pending_.front().operation;  // stays in the queue, so that no later call overtakes it
     shoal_error error = {};
     Outcome outcome = Outcome::kFailed;
     if (next.wait_until_ready) {
+      auto wait = std::exchange(next.wait_until_ready, nullptr);
+      const auto deadline = pending_.front().deadline;
       lock.unlock();
-      try {
-        next.wait_until_ready();
-      } catch (const std::exception& exception) {
-        error =
-            MakeError(SHOAL_INTERNAL, std::string("copying the tensor from the device failed: ") + exception.what());
-      }
+      const std::optional<std::string> failure = ready_waits_.Run(std::move(wait), deadline);
       lock.lock();
-      next.wait_until_ready = nullptr;
+      if (!failure.has_value()) {
+        if (closing_) session_->devices_stuck_until_ = std::chrono::steady_clock::now() + kDevicesEnd;
+        error = MakeError(SHOAL_DEADLINE_EXCEEDED,
+                          "the tensor's device has not done in time what its stream was to do before the all-reduce");
+      } else if (!failure->empty()) {
+        error = MakeError(SHOAL_INTERNAL, "copying the tensor from the device failed: " + *failure);
+      }
     }
     if (closing_) return;
     if (error.code == SHOAL_OK) {
@@ -186,7 +193,7 @@ void Group::Feed() {
       changed_.wait_for(lock, kRetryWhenFull);
       continue;
     }
-    Operation operation = std::move(pending_.front());
+    Operation operation = std::move(pending_.front().operation);
     pending_.pop_front();
     if (outcome == Outcome::kFailed) {
       lock.unlock();
@@ -252,9 +259,13 @@ void Group::AbortIfOthersGoOn(const shoal_error& error) {
   session_->library().shoal_group_abort(group_, error.message);
 }
 
-void Group::AwaitDevices() {
+std::chrono::steady_clock::time_point Group::DevicesEndBy() const {
   const auto now = std::chrono::steady_clock::now();
-  const auto until = now < session_->devices_stuck_until_.load() ? now : now + kDevicesEnd;
+  return now < session_->devices_stuck_until_.load() ? now : now + kDevicesEnd;
+}
+
+void Group::AwaitDevices() {
+  const auto until = DevicesEndBy();
   std::vector<std::shared_ptr<StartedOperation>> open;
   {
     std::lock_guard lock(mutex_);
@@ -280,6 +291,7 @@ void Group::Close() {
     if (closing_) return;
     closing_ = true;
     changed_.notify_all();
+    ready_waits_.EndBy(DevicesEndBy());
     if (starting_ > 0) {
       session_->library().shoal_group_abort(group_, "the process group was destroyed while an all-reduce began");
       changed_.wait(lock, [this] { return starting_ == 0; });
@@ -290,7 +302,7 @@ void Group::Close() {
   } else if (feeder_.joinable()) {
     feeder_.join();
   }
-  std::deque<Operation> pending;
+  std::deque<Pending> pending;
   {
     std::lock_guard lock(mutex_);
     pending.swap(pending_);
@@ -302,8 +314,9 @@ void Group::Close() {
       session_->library().shoal_group_abort(group, reason.c_str());
     }
   }
-  for (Operation& operation : pending) {
-    operation.done(MakeError(SHOAL_CANCELLED, "the process group was destroyed before the all-reduce was started"), 0);
+  for (Pending& each : pending) {
+    each.operation.done(MakeError(SHOAL_CANCELLED, "the process group was destroyed before the all-reduce was started"),
+                        0);
   }
   session_->library().shoal_group_close(group);
 }

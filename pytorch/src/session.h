@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "pytorch/src/shoal_library.h"
+#include "pytorch/src/wait_thread.h"
 
 namespace shoal::pytorch {
 
@@ -44,9 +45,11 @@ struct Operation {
   shoal_dtype dtype = SHOAL_FLOAT32;
   shoal_reduce_op op = SHOAL_SUM;
   double premul_factor = 0;
-  uint64_t timeout_ms = 0;                 // 0: the group's
-  std::function<void()> wait_until_ready;  // empty: the memory holds the contribution already
-  Done done;                               // must not throw
+  uint64_t timeout_ms = 0;  // 0: the group's
+  // Empty: the memory holds the contribution already. May never return: then the operation fails at its deadline, and
+  // what this refers to has to stay, so it owns that.
+  std::function<void()> wait_until_ready;
+  Done done;  // must not throw
 };
 
 shoal_error MakeError(shoal_code code, const std::string& message);
@@ -134,7 +137,14 @@ class Group : public std::enable_shared_from_this<Group> {
  private:
   friend class StartedOperation;
 
+  struct Pending {
+    Operation operation;
+    std::chrono::steady_clock::time_point deadline;  // until which its memory has to be ready
+  };
+
   void Feed();
+  // How long this group, being destroyed, waits for what is on devices.
+  std::chrono::steady_clock::time_point DevicesEndBy() const;
   // Gives operations on devices, which nobody has waited for, the time to end.
   void AwaitDevices();
   Outcome TrySubmit(Operation& operation, shoal_error& error);
@@ -146,13 +156,14 @@ class Group : public std::enable_shared_from_this<Group> {
   const int takes_devices_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  shoal_group* group_;             // nullptr once closed
-  std::deque<Operation> pending_;  // not accepted by the library yet, in order of the calls
-  uint64_t open_ = 0;              // accepted and not done
+  shoal_group* group_;           // nullptr once closed
+  std::deque<Pending> pending_;  // not accepted by the library yet, in order of the calls
+  uint64_t open_ = 0;            // accepted and not done
   std::unordered_map<StartedOperation*, std::weak_ptr<StartedOperation>> started_;
   uint32_t starting_ = 0;  // calls of the library that start an operation on a device, without mutex_
   bool closing_ = false;
-  std::thread feeder_;  // started by the first operation that can't be submitted at once
+  WaitThread ready_waits_;  // for the feeder: a device may never get to where it is waited for
+  std::thread feeder_;      // started by the first operation that can't be submitted at once
 };
 
 class Session : public std::enable_shared_from_this<Session> {

@@ -16,6 +16,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import Failure, hear, run_ranks, say
+from torch_cluster import Cluster
 
 SUCCESS, TIMEOUT, COMM_ERROR = range(3)  # c10d::WorkResult
 ELEMENTS = 100_003  # some chunks, and no round number
@@ -387,7 +388,8 @@ def never_end(make_group) -> tuple[int, str, float]:
     options = dist.distributed_c10d.AllreduceOptions()
     options.timeout = datetime.timedelta(seconds=1)
     work = dist.distributed_c10d._get_default_group().allreduce([tensor], options)
-    work.wait()
+    if os.environ["SHOAL_DEVICES"] == "cuda":
+        work.wait()  # the host does not wait, so there is no error yet
     result = work.get_future_result().wait()
     with pytest.raises(dist.DistBackendError) as failed:
         work.wait()
@@ -398,11 +400,24 @@ def never_end(make_group) -> tuple[int, str, float]:
     return result, str(failed.value), seconds
 
 
-def test_a_kernel_without_an_end_fails_the_reduction_at_its_deadline_and_shutdown_returns(settings):
-    results, messages, seconds = zip(*run_ranks(2, never_end, init=False, environment=settings))
+@pytest.fixture
+def by_way_of_host_memory(cluster: Cluster) -> dict[str, str]:
+    return cluster.environment() | device_under_test.ENVIRONMENT | {"SHOAL_DEVICES": "none"}
+
+
+def check_that_it_ends_without_its_kernel(environment: dict[str, str]) -> None:
+    results, messages, seconds = zip(*run_ranks(2, never_end, init=False, environment=environment))
     assert TIMEOUT in results  # the one whose deadline comes first ends the other's
     assert all("device" in message for message in messages)
     assert max(seconds) < 5
+
+
+def test_a_kernel_without_an_end_fails_the_reduction_at_its_deadline_and_shutdown_returns(settings):
+    check_that_it_ends_without_its_kernel(settings)
+
+
+def test_so_does_one_before_a_copy_to_host_memory(by_way_of_host_memory):
+    check_that_it_ends_without_its_kernel(by_way_of_host_memory)
 
 
 def destroy_while_a_kernel_never_ends(make_group) -> float:
@@ -415,8 +430,10 @@ def destroy_while_a_kernel_never_ends(make_group) -> float:
             dist.all_reduce(tensor, group=group)
         cuda.synchronize()
     gate = cuda.hold_stream()
-    for group in groups:
-        dist.all_reduce(tensor, group=group)
+    works = [dist.all_reduce(tensor, group=group, async_op=True) for group in groups]
+    if os.environ["SHOAL_DEVICES"] == "cuda":
+        for work in works:
+            work.wait()
     begin = time.monotonic()
     dist.destroy_process_group()  # of both groups, long before the reductions' deadlines
     seconds = time.monotonic() - begin
@@ -426,6 +443,11 @@ def destroy_while_a_kernel_never_ends(make_group) -> float:
 
 def test_shutdown_returns_before_the_deadlines_of_reductions_behind_a_kernel_without_an_end(settings):
     times = run_ranks(2, destroy_while_a_kernel_never_ends, init=False, environment=settings)
+    assert max(times) < 5, times
+
+
+def test_shutdown_does_not_wait_for_copies_to_host_memory_either(by_way_of_host_memory):
+    times = run_ranks(2, destroy_while_a_kernel_never_ends, init=False, environment=by_way_of_host_memory)
     assert max(times) < 5, times
 
 

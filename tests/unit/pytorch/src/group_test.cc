@@ -91,11 +91,12 @@ class GroupTest : public testing::Test {
     return library.calls;
   }
   // The future has how it ended.
-  std::future<shoal_code> Submit(uint64_t count, std::function<void()> wait_until_ready) {
+  std::future<shoal_code> Submit(uint64_t count, std::function<void()> wait_until_ready, uint64_t timeout_ms = 0) {
     auto ended = std::make_shared<std::promise<shoal_code>>();
     Operation operation;
     operation.count = count;
     operation.wait_until_ready = std::move(wait_until_ready);
+    operation.timeout_ms = timeout_ms;
     operation.done = [ended](const shoal_error& result, uint64_t /*duration_ns*/) { ended->set_value(result.code); };
     group_->Submit(std::move(operation));
     return ended->get_future();
@@ -175,6 +176,46 @@ TEST_F(GroupTest, ACopyThatFailsAbortsTheGroupBeforeTheNextOperationBegins) {
   EXPECT_EQ(EndOf(&failed), SHOAL_INTERNAL);
   EXPECT_EQ(EndOf(&next), SHOAL_CANCELLED);
   EXPECT_THAT(Calls(), ElementsAre(HasSubstr("the device is gone"), "4"));
+}
+
+// A copy from a device that does not end as long as the test runs.
+class EndlessCopy {
+ public:
+  ~EndlessCopy() { end_.set_value(); }
+  std::function<void()> Wait() {
+    return [end = end_of_it_] { end.wait(); };
+  }
+
+ private:
+  std::promise<void> end_;
+  std::shared_future<void> end_of_it_ = end_.get_future().share();
+};
+
+TEST_F(GroupTest, ACopyThatDoesNotEndFailsItsOperationAtTheDeadlineAndTheNextOnesToo) {
+  EndlessCopy copy;
+  Refuse(SHOAL_OK);
+  std::future<shoal_code> endless = Submit(3, copy.Wait(), 20);
+  std::future<shoal_code> behind = Submit(4, copy.Wait(), 600'000);
+  std::future<shoal_code> last = Submit(5, nullptr, 600'000);
+  EXPECT_EQ(EndOf(&endless), SHOAL_DEADLINE_EXCEEDED);
+  EXPECT_EQ(EndOf(&behind), SHOAL_DEADLINE_EXCEEDED);
+  EXPECT_EQ(EndOf(&last), SHOAL_CANCELLED) << "the group is aborted";
+  EXPECT_THAT(Calls().front(), HasSubstr("has not done in time what its stream was to do"));
+  EXPECT_EQ(Calls().back(), "5");
+}
+
+TEST_F(GroupTest, GroupsAreClosedWithinSecondsThoughCopiesDoNotEnd) {
+  EndlessCopy copy;
+  Refuse(SHOAL_OK);
+  const std::shared_ptr<Group> first = group_;
+  std::future<shoal_code> endless = Submit(3, copy.Wait(), 600'000);
+  group_ = session_->CreateGroup("another", {}, 0, 0, "none", 0);
+  std::future<shoal_code> of_another_group = Submit(4, copy.Wait(), 600'000);
+  const auto begin = std::chrono::steady_clock::now();
+  session_->Close();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(EndOf(&endless), SHOAL_CANCELLED);
+  EXPECT_EQ(EndOf(&of_another_group), SHOAL_CANCELLED);
 }
 
 }  // namespace

@@ -1,0 +1,89 @@
+#include "pytorch/src/wait_thread.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+namespace shoal::pytorch {
+
+// Outlives the owner where a wait does. All under `mutex`.
+struct WaitThread::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::function<void()> wait;  // to be called
+  bool is_waiting = false;     // from Run on until it has returned
+  bool has_ended = false;      // the owner
+  std::string failure;
+  Clock::time_point latest = Clock::time_point::max();
+};
+
+WaitThread::WaitThread() : shared_(std::make_shared<Shared>()) {}
+
+WaitThread::~WaitThread() {
+  if (!thread_.joinable()) return;
+  bool is_waiting = false;
+  {
+    std::lock_guard lock(shared_->mutex);
+    shared_->has_ended = true;
+    is_waiting = shared_->is_waiting;
+  }
+  shared_->changed.notify_all();
+  if (is_waiting || thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+std::optional<std::string> WaitThread::Run(std::function<void()> wait, Clock::time_point deadline) {
+  std::unique_lock lock(shared_->mutex);
+  if (shared_->is_waiting) return std::nullopt;
+  if (!thread_.joinable()) thread_ = std::thread([shared = shared_] { Loop(shared); });
+  shared_->wait = std::move(wait);
+  shared_->is_waiting = true;
+  shared_->changed.notify_all();
+  while (shared_->is_waiting) {
+    const Clock::time_point until = std::min(deadline, shared_->latest);
+    if (Clock::now() >= until) return std::nullopt;
+    // The longest wait that every C library can count.
+    shared_->changed.wait_until(lock, std::min(until, Clock::now() + std::chrono::hours(1)));
+  }
+  return std::exchange(shared_->failure, {});
+}
+
+void WaitThread::EndBy(Clock::time_point latest) {
+  {
+    std::lock_guard lock(shared_->mutex);
+    shared_->latest = std::min(shared_->latest, latest);
+  }
+  shared_->changed.notify_all();
+}
+
+void WaitThread::Leave() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void WaitThread::Loop(const std::shared_ptr<Shared>& shared) {
+  std::unique_lock lock(shared->mutex);
+  for (;;) {
+    shared->changed.wait(lock, [&] { return shared->has_ended || shared->wait; });
+    if (!shared->wait) return;
+    std::function<void()> wait = std::exchange(shared->wait, nullptr);
+    lock.unlock();
+    std::string failure;
+    try {
+      wait();
+    } catch (const std::exception& exception) {
+      failure = *exception.what() == '\0' ? "an error without a message" : exception.what();
+    }
+    wait = nullptr;  // frees what it owns
+    lock.lock();
+    shared->failure = std::move(failure);
+    shared->is_waiting = false;
+    shared->changed.notify_all();
+  }
+}
+
+}  // namespace shoal::pytorch

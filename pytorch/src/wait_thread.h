@@ -1,0 +1,44 @@
+// Waits that may never return, such as for a device, without whoever asked being held up for ever.
+//
+// Threads: Run from one thread at a time, EndBy from any. fork(): in a child call Leave before the destructor.
+#ifndef SHOAL_PYTORCH_SRC_WAIT_THREAD_H_
+#define SHOAL_PYTORCH_SRC_WAIT_THREAD_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace shoal::pytorch {
+
+class WaitThread {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  WaitThread();
+  // A wait that has not returned keeps its thread, and what it refers to must stay: let it own that.
+  ~WaitThread();
+  WaitThread(const WaitThread&) = delete;
+  WaitThread& operator=(const WaitThread&) = delete;
+
+  // Calls `wait` on the thread. Returns what it threw, or "". Absent: it had not returned by `deadline` or what EndBy
+  // said; then every later call is in vain too, until it has returned.
+  std::optional<std::string> Run(std::function<void()> wait, Clock::time_point deadline);
+  // Run returns by then, this time and from now on.
+  void EndBy(Clock::time_point latest);
+  // Leaves the thread behind.
+  void Leave();
+
+ private:
+  struct Shared;
+  static void Loop(const std::shared_ptr<Shared>& shared);
+
+  const std::shared_ptr<Shared> shared_;
+  std::thread thread_;  // started by the first Run
+};
+
+}  // namespace shoal::pytorch
+
+#endif  // SHOAL_PYTORCH_SRC_WAIT_THREAD_H_
