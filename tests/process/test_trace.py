@@ -115,8 +115,10 @@ def test_the_bits_of_a_traced_job_are_those_of_one_that_is_not(cluster: Cluster,
     ranks = start_held_job(cluster, "traced")
     wait_for_line_of_all(ranks, "^round 0 done$")
     # So long that the ranks have left when it ends, also on a slow machine.
-    trace = ask(cluster, "trace", "traced", "--seconds", str(5 * TIME_FACTOR), "-o", str(tmp_path / "trace.json"))
+    trace = ask(cluster, "trace", "traced", "--seconds", str(8 * TIME_FACTOR), "-o", str(tmp_path / "trace.json"))
     cluster.wait_for_event("job-traced", "traced")
+    # The server hears of it when it next renews its lease, which would be lost after this time.
+    time.sleep(LEASE_TTL_MS / 1000)
     second = ask(cluster, "trace", "traced")
     assert 'a trace of job "traced" is under way, for at most' in answer_of(second)[1]
     assert second.returncode == 1
