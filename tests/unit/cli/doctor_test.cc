@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr uint64_t kTimeoutMs = 20'000;
+constexpr uint64_t kWayTimeoutMs = 20'000;
 
 Way GoodWay(const std::string& address) {
   return {.address = address,
@@ -355,7 +355,7 @@ TEST(DoctorTest, TheJsonHoldsWhatTheTextDoes) {
 TEST(WaysTest, TellReachedAddressesFromOthersInTheOrderGiven) {
   const LoopbackSocket listening(4);
   const LoopbackSocket silent(-1);
-  const std::vector<Way> ways = TryWays({silent.address(), listening.address(), "not an address"}, kTimeoutMs);
+  const std::vector<Way> ways = TryWays({silent.address(), listening.address(), "not an address"}, kWayTimeoutMs);
   ASSERT_EQ(ways.size(), 3u);
   EXPECT_EQ(ways[0].address, silent.address());
   EXPECT_EQ(ways[0].outcome, Way::Outcome::kRefused);
@@ -376,7 +376,7 @@ TEST(WaysTest, ManyAddressesTakeNoMoreDescriptorsThanAFew) {
   limit.rlim_cur = kMostAtATime + 64;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   const LoopbackSocket listening(4096);
-  const std::vector<Way> ways = TryWays(std::vector<std::string>(1000, listening.address()), kTimeoutMs);
+  const std::vector<Way> ways = TryWays(std::vector<std::string>(1000, listening.address()), kWayTimeoutMs);
   EXPECT_THAT(ways, Each(Field("outcome", &Way::outcome, Way::Outcome::kReached)));
   EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }

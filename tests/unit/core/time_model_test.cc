@@ -8,7 +8,7 @@
 namespace shoal {
 namespace {
 
-ShardMap Map(const std::vector<uint32_t>& weights) {
+ShardMap MapOf(const std::vector<uint32_t>& weights) {
   std::vector<Shard> shards;
   for (uint32_t i = 0; i < weights.size(); ++i) {
     shards.push_back({.server = ServerId(i + 1),
@@ -21,7 +21,7 @@ ShardMap Map(const std::vector<uint32_t>& weights) {
 
 TEST(TimeModel, TheDealIsSummedUpAsItIsDealt) {
   for (const std::vector<uint32_t>& weights : {std::vector<uint32_t>{1}, {1, 1, 1}, {7, 7, 2, 2, 2}}) {
-    const ShardMap map = Map(weights);
+    const ShardMap map = MapOf(weights);
     for (const uint64_t elements : {1u, 300u, 5'000u, 100'000u}) {
       const BucketPlan plan = *MakeBucketPlan(elements, DataType::kFloat32, 1024);
       for (uint64_t group = 1; group < 10; ++group) {

@@ -17,7 +17,7 @@ struct WireCase {
   DataType type;
   HalfFormat format;
 };
-constexpr WireCase kCases[] = {{DataType::kFloat16, kFloat16Format}, {DataType::kBfloat16, kBfloat16Format}};
+constexpr WireCase kWireCases[] = {{DataType::kFloat16, kFloat16Format}, {DataType::kBfloat16, kBfloat16Format}};
 
 const ConvertKernels& KernelsOf(const KernelTable& table, DataType type) {
   return type == DataType::kFloat16 ? table.float16 : table.bfloat16;
@@ -52,7 +52,7 @@ std::vector<uint32_t> Float32sAround(HalfFormat format) {
 TEST(Convert, EveryNumberIsWidenedExactly) {
   std::vector<uint16_t> halves(65536);
   for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
-  for (const WireCase& wire : kCases) {
+  for (const WireCase& wire : kWireCases) {
     for (const KernelTable* table : AllKernels()) {
       std::vector<uint32_t> output(halves.size());
       KernelsOf(*table, wire.type).widen(BytesOf(halves), reinterpret_cast<std::byte*>(output.data()), halves.size());
@@ -66,7 +66,7 @@ TEST(Convert, EveryNumberIsWidenedExactly) {
 }
 
 TEST(Convert, NumbersAreNarrowedToNearestEven) {
-  for (const WireCase& wire : kCases) {
+  for (const WireCase& wire : kWireCases) {
     const std::vector<uint32_t> input = Float32sAround(wire.format);
     for (const KernelTable* table : AllKernels()) {
       std::vector<uint16_t> output(input.size());
@@ -85,7 +85,7 @@ TEST(Convert, LengthAndAlignmentChangeNothing) {
   std::mt19937 random(5);
   std::vector<std::byte> input(4 * kCount + 64);
   for (std::byte& byte : input) byte = static_cast<std::byte>(random());
-  for (const WireCase& wire : kCases) {
+  for (const WireCase& wire : kWireCases) {
     for (const KernelTable* table : AllKernels()) {
       for (const bool narrow : {true, false}) {
         const ConvertKernel kernel = narrow ? KernelsOf(*table, wire.type).narrow : KernelsOf(*table, wire.type).widen;
@@ -107,7 +107,7 @@ TEST(Convert, LengthAndAlignmentChangeNothing) {
 }
 
 TEST(Convert, TheThreadsRoundingModeChangesNothing) {
-  for (const WireCase& wire : kCases) {
+  for (const WireCase& wire : kWireCases) {
     const std::vector<uint32_t> input = Float32sAround(wire.format);
     std::vector<uint16_t> expected(input.size());
     NarrowFloat32(wire.type, BytesOf(input), reinterpret_cast<std::byte*>(expected.data()), input.size());

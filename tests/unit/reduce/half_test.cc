@@ -15,8 +15,8 @@ struct HalfCase {
   HalfFormat format;
   uint16_t canonical_nan;
 };
-constexpr HalfCase kCases[] = {{DataType::kFloat16, kFloat16Format, 0x7e00},
-                               {DataType::kBfloat16, kBfloat16Format, 0x7fc0}};
+constexpr HalfCase kHalfCases[] = {{DataType::kFloat16, kFloat16Format, 0x7e00},
+                                   {DataType::kBfloat16, kBfloat16Format, 0x7fc0}};
 
 std::vector<uint16_t> AllHalves() {
   std::vector<uint16_t> halves(65536);
@@ -35,7 +35,7 @@ std::vector<uint16_t> ReduceHalves(const KernelTable& table, const ReduceSpec& s
 }
 
 TEST(Half, EveryValueSurvivesLoadAndStore) {
-  for (const HalfCase& half : kCases) {
+  for (const HalfCase& half : kHalfCases) {
     for (const KernelTable* table : AllKernels()) {
       const ReduceSpec spec{half.type, ReduceOp::kSum, 1.0};
       SCOPED_TRACE(Describe(*table, spec));
@@ -50,7 +50,7 @@ TEST(Half, EveryValueSurvivesLoadAndStore) {
 
 TEST(Half, EveryValueIsLoadedExactly) {
   // Times several factors, so that every bit of a value shows in a product.
-  for (const HalfCase& half : kCases) {
+  for (const HalfCase& half : kHalfCases) {
     for (const KernelTable* table : AllKernels()) {
       for (double factor : {1.0, 0.5, 4.0, 1024.0, 0x1p-20, 3.0, 1.0 / 3.0, 1e-30, 1e30}) {
         const ReduceSpec spec{half.type, ReduceOp::kPremulSum, factor};
@@ -68,7 +68,7 @@ TEST(Half, EveryValueIsLoadedExactly) {
 
 TEST(Half, TiesGoToEven) {
   // Each value plus half of its unit in the last place, made as a sum of two: exact in fp32, a tie when stored.
-  for (const HalfCase& half : kCases) {
+  for (const HalfCase& half : kHalfCases) {
     std::vector<uint16_t> values;
     std::vector<uint16_t> half_units;
     std::vector<uint16_t> expected;
@@ -101,7 +101,7 @@ TEST(Half, SumsOfManyRoundOnce) {
 
 TEST(Half, RandomSumsAgreeWithTheReference) {
   std::mt19937 random(3);
-  for (const HalfCase& half : kCases) {
+  for (const HalfCase& half : kHalfCases) {
     std::vector<std::vector<uint16_t>> inputs(2, std::vector<uint16_t>(1 << 18));
     for (auto& input : inputs) {
       for (uint16_t& value : input) value = static_cast<uint16_t>(random());

@@ -13,7 +13,6 @@ namespace shoal::rails {
 
 inline const WorkerMachineOptions kOptions = {.has_local_reduce = true};
 inline const GroupHandle kGroup(0);
-inline constexpr uint64_t kChunkElements = 256;  // float32 in chunks of 1024 bytes
 // Two parts of four chunks each; the second is this rank's.
 inline constexpr uint64_t kPart = 4 * kChunkElements;
 inline constexpr uint64_t kElements = 2 * kPart;

@@ -19,7 +19,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr uint64_t kChunkElements = 256;
 // With an arena of that many pages.
 WorkerMachineOptions WithDevices(uint64_t pages = 256) {
   static auto* region = new std::vector<std::byte>(256 * 4096);

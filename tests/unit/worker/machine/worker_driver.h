@@ -18,6 +18,8 @@
 
 namespace shoal {
 
+inline constexpr uint64_t kChunkElements = 256;  // float32 in the 1024 bytes of a WorkerDriver's chunks
+
 struct SentNote {
   PeerId peer;
   FrameHeader header;

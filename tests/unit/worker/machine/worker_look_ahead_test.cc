@@ -12,7 +12,6 @@ namespace shoal {
 namespace {
 
 constexpr uint32_t kRanks = 2;
-constexpr uint64_t kChunkElements = 256;  // float32 in chunks of 1024 bytes
 
 // Server 0 has three quarters of every bucket.
 std::shared_ptr<const GroupInfo> UnequalShares(uint32_t look_ahead) {

@@ -13,8 +13,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kChunkElements = 256;
-
 // The map of `servers` without the last one.
 void Move(WorkerDriver* worker, uint32_t servers, uint64_t epoch) {
   worker->Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(servers, epoch)});

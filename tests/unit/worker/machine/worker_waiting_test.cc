@@ -14,8 +14,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kChunkElements = 256;
-
 void SayRankIsMissing(WorkerDriver* worker, uint32_t rank, uint64_t op) {
   FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
   header.op = OpNumber(op);

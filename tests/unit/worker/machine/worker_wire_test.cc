@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint32_t kChunkElements = 512;  // 1 KiB of 16-bit numbers
+constexpr uint32_t kHalfChunkElements = 512;  // 1 KiB of 16-bit numbers
 
 // Rank 0 of 2, one server, bf16 on the wire.
 void OpenNarrow(WorkerDriver* worker, uint32_t credit) {
@@ -28,7 +28,7 @@ void OpenNarrow(WorkerDriver* worker, uint32_t credit) {
 TEST(WorkerWire, AChunkIsNarrowedToAPlaceOfItsOwnAndSentFromThere) {
   WorkerDriver worker;
   OpenNarrow(&worker, 4);
-  worker.Submit(1, 3 * kChunkElements + 5);
+  worker.Submit(1, 3 * kHalfChunkElements + 5);
   ASSERT_EQ(worker.sends.size(), 4u);
   ASSERT_EQ(worker.narrows.size(), 4u);
   std::set<const std::byte*> places;
@@ -37,7 +37,7 @@ TEST(WorkerWire, AChunkIsNarrowedToAPlaceOfItsOwnAndSentFromThere) {
     const FrameHeader header = WorkerDriver::HeaderOf(worker.sends[i]);
     EXPECT_EQ(header.dtype, DataType::kBfloat16);
     EXPECT_TRUE(header.narrowed);
-    EXPECT_EQ(header.bucket_elements, 3 * kChunkElements + 5);
+    EXPECT_EQ(header.bucket_elements, 3 * kHalfChunkElements + 5);
     EXPECT_EQ(worker.sends[i].bytes, 2 * uint64_t{header.chunk_elements});
     EXPECT_EQ(worker.sends[i].data, worker.narrows[i].place);
     EXPECT_EQ(worker.narrows[i].type, DataType::kBfloat16);
@@ -47,13 +47,13 @@ TEST(WorkerWire, AChunkIsNarrowedToAPlaceOfItsOwnAndSentFromThere) {
     elements += header.chunk_elements;
   }
   EXPECT_EQ(places.size(), 4u);
-  EXPECT_EQ(elements, 3 * kChunkElements + 5);
+  EXPECT_EQ(elements, 3 * kHalfChunkElements + 5);
 }
 
 TEST(WorkerWire, AResultLandsInItsPlaceAndIsWidenedIntoTheTensor) {
   WorkerDriver worker;
   OpenNarrow(&worker, 2);
-  worker.Submit(1, kChunkElements + 7);
+  worker.Submit(1, kHalfChunkElements + 7);
   const std::vector<WorkerSendAction> sends = worker.sends;
   const std::vector<WorkerNarrowAction> narrows = worker.narrows;
   worker.Clear();
@@ -76,8 +76,8 @@ TEST(WorkerWire, AResultLandsInItsPlaceAndIsWidenedIntoTheTensor) {
   worker.Land(worker.accepts[1]);
   ASSERT_EQ(worker.done.size(), 1u);
   EXPECT_TRUE(worker.done[0].status.ok());
-  EXPECT_EQ(worker.machine().counters().bytes_pushed, 2 * (kChunkElements + 7));
-  EXPECT_EQ(worker.machine().counters().bytes_pulled, 2 * (kChunkElements + 7));
+  EXPECT_EQ(worker.machine().counters().bytes_pushed, 2 * (kHalfChunkElements + 7));
+  EXPECT_EQ(worker.machine().counters().bytes_pulled, 2 * (kHalfChunkElements + 7));
 }
 
 TEST(WorkerWire, TheLastResultOutlivesItsGroup) {
