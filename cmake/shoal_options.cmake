@@ -25,7 +25,7 @@ if(SHOAL_SANITIZE)
 endif()
 
 # Several sources of a test at once take half the time of one after the other: most of it goes into what they all
-# instantiate. build/dev, which clang-tidy looks at, compiles each by itself. Who works at a test may want that too.
+# instantiate. build/dev, which clang-tidy looks at, compiles each by itself. Turn it off while you work at one test.
 option(SHOAL_JOINED_TESTS "Compile several sources of a test at once" OFF)
 set(SHOAL_SOURCES_COMPILED_AT_ONCE 6)
 

@@ -139,6 +139,8 @@ void AllReduceWork::Submit(const c10::intrusive_ptr<AllReduceWork>& self, const 
         try {
           self->parts_[index].staged.WaitUntilStaged();
         } catch (const std::exception& error) {
+          // Nobody else may do it: the operation may have failed at its deadline, when the device had not.
+          for (const Part& each : self->parts_) KeepIfDeviceHasFailed(each.staged);
           throw std::runtime_error(TextOf(error));
         }
       };

@@ -8,6 +8,12 @@
 namespace shoal::pytorch {
 namespace {
 
+// At least one: no time at all would mean the default.
+uint64_t MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
+}
+
 // How long to wait before a full submit queue is tried again when none of this group's operations ends meanwhile.
 constexpr std::chrono::milliseconds kRetryWhenFull{5};
 
@@ -17,6 +23,9 @@ constexpr std::chrono::seconds kDevicesGiveBack{1};
 // How long a group that is destroyed waits for its operations on devices. Where that was in vain, groups that are
 // destroyed as soon again afterwards don't wait: a program destroys all of its groups one after the other.
 constexpr std::chrono::seconds kDevicesEnd{3};
+
+// A timeout that is longer is none, and would be too long for a clock to count.
+constexpr uint64_t kLongestTimeoutMs = 365ull * 24 * 3600 * 1000;
 
 }  // namespace
 
@@ -68,9 +77,9 @@ void Group::Submit(Operation operation) {
     }
     if (outcome == Outcome::kAccepted) return;
     if (outcome == Outcome::kFull) {
-      const uint64_t timeout_ms = operation.timeout_ms;
-      const auto deadline = timeout_ms == 0 ? WaitThread::Clock::time_point::max()
-                                            : WaitThread::Clock::now() + std::chrono::milliseconds(timeout_ms);
+      const uint64_t timeout_ms = operation.timeout_ms == 0 ? kLongestTimeoutMs : operation.timeout_ms;
+      const auto deadline =
+          std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(timeout_ms, kLongestTimeoutMs));
       pending_.push_back({.operation = std::move(operation), .deadline = deadline});
       if (!feeder_.joinable()) feeder_ = std::thread([self = shared_from_this()] { self->Feed(); });
       changed_.notify_all();
@@ -161,6 +170,20 @@ Group::Outcome Group::TrySubmit(Operation& operation, shoal_error& error) {
   return Outcome::kFailed;
 }
 
+shoal_error Group::AwaitReady(std::function<void()> wait, std::chrono::steady_clock::time_point deadline) {
+  if (std::chrono::steady_clock::now() >= deadline) {
+    return MakeError(SHOAL_DEADLINE_EXCEEDED, "earlier all-reduces of the group have left no time for it");
+  }
+  const std::optional<std::string> failure = ready_waits_.Run(std::move(wait), deadline);
+  if (!failure.has_value() && std::chrono::steady_clock::now() >= deadline) {
+    return MakeError(SHOAL_DEADLINE_EXCEEDED,
+                     "the tensor's device has not done in time what its stream was to do before the all-reduce");
+  }
+  if (!failure.has_value()) return MakeError(SHOAL_CANCELLED, "the process group was aborted or destroyed");
+  if (failure->empty()) return MakeError(SHOAL_OK, "");
+  return MakeError(SHOAL_INTERNAL, "copying the tensor from the device failed: " + *failure);
+}
+
 void Group::Feed() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -169,22 +192,16 @@ void Group::Feed() {
     Operation& next = pending_.front().operation;  // stays in the queue, so that no later call overtakes it
     shoal_error error = {};
     Outcome outcome = Outcome::kFailed;
+    const auto deadline = pending_.front().deadline;
     if (next.wait_until_ready) {
       auto wait = std::exchange(next.wait_until_ready, nullptr);
-      const auto deadline = pending_.front().deadline;
       lock.unlock();
-      const std::optional<std::string> failure = ready_waits_.Run(std::move(wait), deadline);
+      error = AwaitReady(std::move(wait), deadline);
       lock.lock();
-      if (!failure.has_value()) {
-        if (closing_) session_->devices_stuck_until_ = std::chrono::steady_clock::now() + kDevicesEnd;
-        error = MakeError(SHOAL_DEADLINE_EXCEEDED,
-                          "the tensor's device has not done in time what its stream was to do before the all-reduce");
-      } else if (!failure->empty()) {
-        error = MakeError(SHOAL_INTERNAL, "copying the tensor from the device failed: " + *failure);
-      }
     }
     if (closing_) return;
     if (error.code == SHOAL_OK) {
+      if (next.timeout_ms != 0) next.timeout_ms = MillisecondsUntil(deadline);
       outcome = TrySubmit(next, error);
     } else {
       AbortIfOthersGoOn(error);
@@ -249,6 +266,7 @@ void Group::Abort(const std::string& reason) {
   session_->ThrowIfForked();
   std::lock_guard lock(mutex_);
   if (group_ != nullptr) session_->library().shoal_group_abort(group_, reason.c_str());
+  ready_waits_.EndBy(std::chrono::steady_clock::now());
 }
 
 void Group::AbortIfOthersGoOn(const shoal_error& error) {
@@ -264,8 +282,7 @@ std::chrono::steady_clock::time_point Group::DevicesEndBy() const {
   return now < session_->devices_stuck_until_.load() ? now : now + kDevicesEnd;
 }
 
-void Group::AwaitDevices() {
-  const auto until = DevicesEndBy();
+void Group::AwaitDevices(std::chrono::steady_clock::time_point until) {
   std::vector<std::shared_ptr<StartedOperation>> open;
   {
     std::lock_guard lock(mutex_);
@@ -280,18 +297,21 @@ void Group::AwaitDevices() {
     shoal_error error = {};
     all_ended = operation->Wait(static_cast<uint64_t>(std::max<int64_t>(left.count(), 0)), &error) && all_ended;
   }
-  if (!all_ended) session_->devices_stuck_until_ = std::chrono::steady_clock::now() + kDevicesEnd;
+  if (!all_ended) NoteDevicesStuck();
 }
 
+void Group::NoteDevicesStuck() { session_->devices_stuck_until_ = std::chrono::steady_clock::now() + kDevicesEnd; }
+
 void Group::Close() {
-  AwaitDevices();
+  const auto until = DevicesEndBy();
+  AwaitDevices(until);
   shoal_group* group = nullptr;
   {
     std::unique_lock lock(mutex_);
     if (closing_) return;
     closing_ = true;
     changed_.notify_all();
-    ready_waits_.EndBy(DevicesEndBy());
+    ready_waits_.EndBy(until);
     if (starting_ > 0) {
       session_->library().shoal_group_abort(group_, "the process group was destroyed while an all-reduce began");
       changed_.wait(lock, [this] { return starting_ == 0; });
@@ -302,6 +322,7 @@ void Group::Close() {
   } else if (feeder_.joinable()) {
     feeder_.join();
   }
+  if (!ready_waits_.Stop()) NoteDevicesStuck();
   std::deque<Pending> pending;
   {
     std::lock_guard lock(mutex_);

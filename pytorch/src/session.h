@@ -5,10 +5,10 @@
 // alone, the group is aborted, or the ranks' next ones would be summed with each other's. A caller that will wait
 // starts an operation with TryStart: no other thread of this process has to run for it (docs/adr/0016).
 //
-// Threads: every method may be called from any thread. `done` and `wait_until_ready` run on threads of this file
-// (`done` also on the caller's) and with no lock held. A `done` may block for as long as it likes, also on another
-// operation: another thread fetches completions meanwhile. fork(): in a child every call throws ShoalError, and
-// destructors free nothing.
+// Threads: every method may be called from any thread. `done` runs on threads of this file or on the caller's,
+// `wait_until_ready` on one of wait_thread.h, both with no lock held. A `done` may block for as long as it likes, also
+// on another operation: another thread fetches completions meanwhile. fork(): in a child every call throws ShoalError,
+// and destructors free nothing.
 #ifndef SHOAL_PYTORCH_SRC_SESSION_H_
 #define SHOAL_PYTORCH_SRC_SESSION_H_
 
@@ -45,7 +45,7 @@ struct Operation {
   shoal_dtype dtype = SHOAL_FLOAT32;
   shoal_reduce_op op = SHOAL_SUM;
   double premul_factor = 0;
-  uint64_t timeout_ms = 0;  // 0: the group's
+  uint64_t timeout_ms = 0;  // from the call on; 0: the group's, from when its memory is ready
   // Empty: the memory holds the contribution already. May never return: then the operation fails at its deadline, and
   // what this refers to has to stay, so it owns that.
   std::function<void()> wait_until_ready;
@@ -130,8 +130,9 @@ class Group : public std::enable_shared_from_this<Group> {
   int takes_devices() const { return takes_devices_; }
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
-  // Waits for operations on devices, some seconds at most (for all groups together, where they are destroyed one after
-  // the other), ends what is still open then (there is nothing in a correct program) and frees the group. Idempotent.
+  // Waits for operations on devices and copies from them, some seconds at most (for all groups together, where they are
+  // destroyed one after the other), ends what is still open then (there is nothing in a correct program) and frees the
+  // group. Idempotent.
   void Close();
 
  private:
@@ -143,10 +144,13 @@ class Group : public std::enable_shared_from_this<Group> {
   };
 
   void Feed();
-  // How long this group, being destroyed, waits for what is on devices.
+  // For the feeder, without mutex_: returns why the operation can't begin, or SHOAL_OK.
+  shoal_error AwaitReady(std::function<void()> wait, std::chrono::steady_clock::time_point deadline);
+  // Until when this group, being destroyed, waits for what is on devices.
   std::chrono::steady_clock::time_point DevicesEndBy() const;
   // Gives operations on devices, which nobody has waited for, the time to end.
-  void AwaitDevices();
+  void AwaitDevices(std::chrono::steady_clock::time_point until);
+  void NoteDevicesStuck();
   Outcome TrySubmit(Operation& operation, shoal_error& error);
   // Of an operation that could not begin here, with mutex_ held. Other ranks may have begun it, and would take this
   // rank's next one for it.

@@ -4,9 +4,23 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 namespace shoal::pytorch {
+
+namespace {
+
+// For as long as the process lives.
+void Keep(std::function<void()> wait) {
+  static auto& mutex = *new std::mutex;
+  static auto& kept = *new std::vector<std::function<void()>>;
+  std::lock_guard lock(mutex);
+  kept.push_back(std::move(wait));
+}
+
+}  // namespace
 
 // Outlives the owner where a wait does. All under `mutex`.
 struct WaitThread::Shared {
@@ -21,8 +35,10 @@ struct WaitThread::Shared {
 
 WaitThread::WaitThread() : shared_(std::make_shared<Shared>()) {}
 
-WaitThread::~WaitThread() {
-  if (!thread_.joinable()) return;
+WaitThread::~WaitThread() { Stop(); }
+
+bool WaitThread::Stop() {
+  if (!thread_.joinable()) return true;
   bool is_waiting = false;
   {
     std::lock_guard lock(shared_->mutex);
@@ -35,12 +51,19 @@ WaitThread::~WaitThread() {
   } else {
     thread_.join();
   }
+  return !is_waiting;
 }
 
 std::optional<std::string> WaitThread::Run(std::function<void()> wait, Clock::time_point deadline) {
   std::unique_lock lock(shared_->mutex);
   if (shared_->is_waiting) return std::nullopt;
-  if (!thread_.joinable()) thread_ = std::thread([shared = shared_] { Loop(shared); });
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([shared = shared_] { Loop(shared); });
+    } catch (const std::system_error& error) {
+      return std::string("no thread could be started that waits for it: ") + error.what();
+    }
+  }
   shared_->wait = std::move(wait);
   shared_->is_waiting = true;
   shared_->changed.notify_all();
@@ -78,6 +101,9 @@ void WaitThread::Loop(const std::shared_ptr<Shared>& shared) {
     } catch (const std::exception& exception) {
       failure = *exception.what() == '\0' ? "an error without a message" : exception.what();
     }
+    lock.lock();
+    if (shared->has_ended) Keep(std::exchange(wait, nullptr));
+    lock.unlock();
     wait = nullptr;  // frees what it owns
     lock.lock();
     shared->failure = std::move(failure);

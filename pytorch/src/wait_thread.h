@@ -18,16 +18,19 @@ class WaitThread {
   using Clock = std::chrono::steady_clock;
 
   WaitThread();
-  // A wait that has not returned keeps its thread, and what it refers to must stay: let it own that.
-  ~WaitThread();
+  ~WaitThread();  // Stop
   WaitThread(const WaitThread&) = delete;
   WaitThread& operator=(const WaitThread&) = delete;
 
-  // Calls `wait` on the thread. Returns what it threw, or "". Absent: it had not returned by `deadline` or what EndBy
-  // said; then every later call is in vain too, until it has returned.
+  // Calls `wait` on the thread. Returns what it threw, or that there was no thread for it, or "". Absent: it had not
+  // returned by `deadline` or by what EndBy said; until it has, every later call returns at once, without a value.
+  // `wait` has to own what it refers to. It is destroyed on the thread, or never if Stop was called meanwhile: what it
+  // owns may need an interpreter that is ending.
   std::optional<std::string> Run(std::function<void()> wait, Clock::time_point deadline);
   // Run returns by then, this time and from now on.
   void EndBy(Clock::time_point latest);
+  // Ends the thread, or leaves it behind if it waits, and says so: false. No Run may follow. Idempotent.
+  bool Stop();
   // Leaves the thread behind.
   void Leave();
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -18,9 +19,12 @@ struct shoal_group {};
 namespace shoal::pytorch {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Le;
 
 constexpr auto kPatience = std::chrono::seconds(30);
 
@@ -29,6 +33,7 @@ struct Library {
   std::mutex mutex;
   shoal_code code = SHOAL_OK;      // under mutex, as all here
   std::vector<std::string> calls;  // the operation's count, or why the group is aborted
+  uint64_t timeout_ms = 0;         // of the last all-reduce
 };
 
 Library library;
@@ -58,9 +63,10 @@ void CloseGroup(shoal_group* /*group*/) {}
 
 int TakesDevices(const shoal_group* /*group*/) { return 1; }
 
-shoal_code AllReduce(shoal_group* /*group*/, void* /*data*/, uint64_t count,
-                     const shoal_all_reduce_options* /*options*/, shoal_op** /*op*/, shoal_error* error) {
+shoal_code AllReduce(shoal_group* /*group*/, void* /*data*/, uint64_t count, const shoal_all_reduce_options* options,
+                     shoal_op** /*op*/, shoal_error* error) {
   const std::lock_guard lock(library.mutex);
+  library.timeout_ms = options->timeout_ms;
   library.calls.push_back(std::to_string(count));
   *error = MakeError(library.code, "no " + std::to_string(count));
   return library.code;
@@ -198,16 +204,37 @@ TEST_F(GroupTest, ACopyThatDoesNotEndFailsItsOperationAtTheDeadlineAndTheNextOne
   std::future<shoal_code> behind = Submit(4, copy.Wait(), 600'000);
   std::future<shoal_code> last = Submit(5, nullptr, 600'000);
   EXPECT_EQ(EndOf(&endless), SHOAL_DEADLINE_EXCEEDED);
-  EXPECT_EQ(EndOf(&behind), SHOAL_DEADLINE_EXCEEDED);
-  EXPECT_EQ(EndOf(&last), SHOAL_CANCELLED) << "the group is aborted";
+  EXPECT_EQ(EndOf(&behind), SHOAL_CANCELLED) << "the group is aborted";
+  EXPECT_EQ(EndOf(&last), SHOAL_CANCELLED);
   EXPECT_THAT(Calls().front(), HasSubstr("has not done in time what its stream was to do"));
   EXPECT_EQ(Calls().back(), "5");
+}
+
+TEST_F(GroupTest, AnAbortDoesNotWaitForCopies) {
+  EndlessCopy copy;
+  Refuse(SHOAL_OK);
+  std::future<shoal_code> endless = Submit(3, copy.Wait(), 600'000);
+  group_->Abort("enough");
+  EXPECT_EQ(EndOf(&endless), SHOAL_CANCELLED);
+  EXPECT_THAT(Calls(), ElementsAre("enough"));
+}
+
+TEST_F(GroupTest, WhatCopiesAndEarlierOperationsTookIsMissingFromTheTimeout) {
+  Refuse(SHOAL_INVALID_ARGUMENT);
+  std::future<shoal_code> copied = Submit(
+      3, [] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }, 10'000);
+  std::future<shoal_code> late = Submit(
+      4, [] {}, 20);
+  EXPECT_EQ(EndOf(&copied), SHOAL_INVALID_ARGUMENT);
+  EXPECT_EQ(EndOf(&late), SHOAL_DEADLINE_EXCEEDED);
+  EXPECT_THAT(Calls(), ElementsAre("3", HasSubstr("have left no time for it")));
+  const std::lock_guard lock(library.mutex);
+  EXPECT_THAT(library.timeout_ms, AllOf(Gt(0), Le(9'900)));
 }
 
 TEST_F(GroupTest, GroupsAreClosedWithinSecondsThoughCopiesDoNotEnd) {
   EndlessCopy copy;
   Refuse(SHOAL_OK);
-  const std::shared_ptr<Group> first = group_;
   std::future<shoal_code> endless = Submit(3, copy.Wait(), 600'000);
   group_ = session_->CreateGroup("another", {}, 0, 0, "none", 0);
   std::future<shoal_code> of_another_group = Submit(4, copy.Wait(), 600'000);
