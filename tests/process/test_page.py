@@ -1,31 +1,23 @@
 """The page of the scheduler's --http, in a real browser: what it shows, that it goes on, and that names are text."""
 
-import concurrent.futures
 import json
-import os
 import pathlib
 import re
 import signal
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
 
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from browser import start_browser
-from cluster import LOOPBACK, PATIENCE_S as A_WHILE_S, SERVER_LISTENS, TIME_FACTOR, Cluster, Process
+from browser import HOSTILE, PATIENCE_S, browser, complaints, open_page, page_of, text_of, wait_until  # noqa: F401
+from cluster import LOOPBACK, Cluster
 from held_job import start_held_job
 from job_runs import let_go_on, wait_for_line_of_all
 from slow_job import NAMED_WITHIN_S, RANKS, SHORT_LEASE_MS, SLOW, start_slow_job
 
 KEPT_SAMPLES = 60  # of a curve, by page.js
-HOSTILE = "<img/src=x/onerror=document.title=1>"
-# What the page is made for (64 servers, 20 jobs); with a sanitizer's programs less.
-SERVERS, JOBS = (64, 20) if TIME_FACTOR == 1 else (8, 4)
-PAINTED = "return performance.getEntriesByName('first-contentful-paint').map((entry) => entry.startTime)"
 # Of every text that is seen, the least contrast with what is behind it (WCAG 2.2, "contrast ratio"), and the text.
 LEAST_CONTRAST = """
 const channels = (color) => color.match(/[0-9.]+/g).map(Number);
@@ -49,54 +41,6 @@ while (texts.nextNode()) {
 }
 return least;
 """
-PATIENCE_S = 40.0
-ADDRESS = re.compile(r"page, metrics and health on (http://\S+)$")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    driver = start_browser(1280, 1000)
-    yield driver
-    driver.quit()
-
-
-def page_of(scheduler: Process) -> str:
-    return scheduler.wait_for_line(ADDRESS.pattern).group(1) + "/"
-
-
-def text_of(browser: webdriver.Chrome, element: str) -> str:
-    return browser.find_element(By.ID, element).text
-
-
-def wait_until(
-    condition: Callable[[], bool], browser: webdriver.Chrome, what: str, patience_s: float = PATIENCE_S
-) -> None:
-    until = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < until, f"{what}:\n{browser.find_element(By.TAG_NAME, 'body').text}"
-        time.sleep(0.1)
-
-
-def open_page(browser: webdriver.Chrome, address: str) -> None:
-    browser.get(address)
-    wait_until(lambda: text_of(browser, "news") == "Live", browser, "the page has news")
-
-
-def painted_after_ms(browser: webdriver.Chrome) -> float:
-    wait_until(lambda: browser.execute_script(PAINTED) != [], browser, "the browser tells when it painted")
-    return browser.execute_script(PAINTED)[0]
-
-
-def processor_time_s(process: Process) -> float:
-    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def complaints(browser: webdriver.Chrome) -> list[str]:
-    """What the browser's console says, but for requests that a scheduler that is away did not answer."""
-    return [entry["message"] for entry in browser.get_log("browser") if "cluster.json" not in entry["message"]]
-
-
 def test_an_empty_cluster_says_so(cluster: Cluster, browser: webdriver.Chrome):
     open_page(browser, page_of(cluster.start_scheduler("--http", f"{LOOPBACK}:0")))
     assert "No job has joined." in text_of(browser, "jobs-title") + browser.find_element(By.TAG_NAME, "main").text
@@ -249,47 +193,6 @@ def test_a_keyboard_and_a_screen_reader_reach_everything(cluster: Cluster, brows
     assert browser.find_element(By.ID, "news").get_attribute("aria-live") == "polite"
 
 
-def test_it_is_there_within_a_second_and_asks_for_nothing_from_elsewhere(cluster: Cluster, browser: webdriver.Chrome):
-    scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0")
-    address = page_of(scheduler)
-    cluster.start_server("alpha")
-    open_page(browser, address)
-    assert painted_after_ms(browser) < 1000
-    loaded = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
-    assert loaded and all(name.startswith(address) or name.startswith("data:") for name in loaded), loaded
-    with urllib.request.urlopen(address, timeout=10) as answer:
-        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    with urllib.request.urlopen(address + "cluster.json", timeout=10) as answer:
-        assert json.load(answer)["servers"][0]["name"] == "alpha"
-
-
-def test_many_viewers_at_once_cost_the_scheduler_little(cluster: Cluster):
-    scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0")
-    address = page_of(scheduler)
-    cluster.start_server("alpha")
-    start_held_job(cluster, "gpt")
-
-    def look(_viewer: int) -> int:
-        """What one does in five seconds: how many times it got the cluster."""
-        seen = 0
-        until = time.monotonic() + 5
-        while time.monotonic() < until:
-            with urllib.request.urlopen(address + "cluster.json", timeout=10) as answer:
-                seen += json.load(answer)["servers"][0]["name"] == "alpha"
-            time.sleep(2)
-        return seen
-
-    look(0)
-    before, started = processor_time_s(scheduler), time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(20) as viewers:
-        seen = list(viewers.map(look, range(20)))
-    share = (processor_time_s(scheduler) - before) / (time.monotonic() - started)
-    assert min(seen) >= 2
-    assert share < 0.1, f"{share:.2f} of a core"
-    with urllib.request.urlopen(address + "healthz", timeout=1) as answer:
-        assert answer.read() == b"ok\n"
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_can_be_read_in_light_and_in_dark(cluster: Cluster, browser: webdriver.Chrome, scheme: str):
     scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=1000)
@@ -309,39 +212,3 @@ def test_texts_can_be_read_in_light_and_in_dark(cluster: Cluster, browser: webdr
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
         rank.end_group()
-
-
-def test_a_large_cluster_is_there_within_a_second_and_costs_little(cluster: Cluster, browser: webdriver.Chrome):
-    scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0")
-    servers = [cluster.launch_server("--name", f"s{i}", "--slot-memory", "8M") for i in range(SERVERS)]
-    for server in servers:
-        server.wait_for_line(SERVER_LISTENS, 2 * A_WHILE_S)
-    # Two ranks, of which one never comes: the jobs stay as long as the test looks.
-    names = [f"{HOSTILE}{i}" for i in range(JOBS)]
-    for name in names:
-        cluster.start_rank(0, 2, "--job", name, "--node-name", HOSTILE)
-    open_page(browser, page_of(scheduler))
-    painted_ms = painted_after_ms(browser)
-    wait_until(lambda: all(name in text_of(browser, "jobs") for name in names), browser, "all jobs are shown")
-    wait_until(lambda: f"s{SERVERS - 1}" in text_of(browser, "servers"), browser, "so are all servers")
-    assert len(browser.find_elements(By.CSS_SELECTOR, "#servers tbody tr")) == SERVERS
-    assert len(browser.find_elements(By.CSS_SELECTOR, "#jobs tbody tr")) == JOBS
-    assert browser.find_elements(By.TAG_NAME, "img") == []
-    assert browser.title.startswith("Shoal ")
-
-    def share_of_a_core() -> float:
-        """What the scheduler takes in six seconds."""
-        before, started = processor_time_s(scheduler), time.monotonic()
-        time.sleep(6)
-        return (processor_time_s(scheduler) - before) / (time.monotonic() - started)
-
-    looked_at = share_of_a_core()
-    open_page(browser, page_of(scheduler))
-    again_ms = painted_after_ms(browser)
-    browser.get("about:blank")
-    alone = share_of_a_core()
-    print(f"painted after {painted_ms:.0f} and {again_ms:.0f} ms")
-    print(f"{looked_at:.3f} of a core, {alone:.3f} if nobody looks")
-    assert max(painted_ms, again_ms) < 1000, "the first time, and with everything there from the start"
-    assert looked_at - alone < 0.1
-    assert complaints(browser) == []

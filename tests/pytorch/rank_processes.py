@@ -88,8 +88,7 @@ def _fork_server() -> multiprocessing.context.BaseContext:
     os.environ["OMP_NUM_THREADS"] = "1"
     context = multiprocessing.get_context("forkserver")
     # torch.testing imports torch.distributed.tensor and SymPy when it compares for the first time: for seconds.
-    # The first optimizer imports torch._dynamo, which takes seconds too.
-    modules = ["torch", "torch.distributed", "torch.distributed.tensor", "torch.nn.parallel", "torch._dynamo", "shoal"]
+    modules = ["torch", "torch.distributed", "torch.distributed.tensor", "torch.nn.parallel", "shoal"]
     context.set_forkserver_preload(modules)
     return context
 
