@@ -167,10 +167,8 @@ void AllReduceWork::EnqueueOnDevice(const Operation& model) {
       EndPart(index, error, 0);
       continue;
     }
-    // The op goes on, but nothing can be ordered behind it. Where the group has failed, whoever failed it says why, and
-    // all ranks are to hear that.
-    const bool group_has_failed = error.code == SHOAL_ABORTED || error.code == SHOAL_CANCELLED;
-    if (!group_has_failed) group_->Abort("rank " + std::to_string(rank_) + ": " + error.message);
+    // The op goes on, but nothing can be ordered behind it.
+    if (!GroupHasEnded(error.code)) group_->Abort("rank " + std::to_string(rank_) + ": " + error.message);
     std::lock_guard lock(parts_mutex_);
     NoteFailure(error.code, error.message);
   }

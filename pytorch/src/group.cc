@@ -1,18 +1,11 @@
 // Group and StartedOperation of session.h: keep the order of the calls.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "pytorch/src/session.h"
 
 namespace shoal::pytorch {
 namespace {
-
-// At least one: no time at all would mean the default.
-uint64_t MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  return static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
-}
 
 // How long to wait before a full submit queue is tried again when none of this group's operations ends meanwhile.
 constexpr std::chrono::milliseconds kRetryWhenFull{5};
@@ -27,6 +20,12 @@ constexpr std::chrono::seconds kDevicesEnd{3};
 // A timeout that is longer is none, and would be too long for a clock to count.
 constexpr uint64_t kLongestTimeoutMs = 365ull * 24 * 3600 * 1000;
 
+// At least one: no time at all would mean the default.
+uint64_t MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
+}
+
 }  // namespace
 
 shoal_error MakeError(shoal_code code, const std::string& message) {
@@ -35,6 +34,8 @@ shoal_error MakeError(shoal_code code, const std::string& message) {
   message.copy(error.message, sizeof(error.message) - 1);
   return error;
 }
+
+bool GroupHasEnded(shoal_code code) { return code == SHOAL_CANCELLED || code == SHOAL_ABORTED; }
 
 shoal_all_reduce_options OptionsOf(const Operation& operation) {
   shoal_all_reduce_options options = {};
@@ -270,10 +271,9 @@ void Group::Abort(const std::string& reason) {
 }
 
 void Group::AbortIfOthersGoOn(const shoal_error& error) {
-  // Every rank is refused its arguments alike, and a group that has ended is nobody's any more.
-  static constexpr shoal_code kOnAllRanks[] = {SHOAL_INVALID_ARGUMENT, SHOAL_UNIMPLEMENTED, SHOAL_CANCELLED,
-                                               SHOAL_ABORTED};
-  if (group_ == nullptr || std::ranges::find(kOnAllRanks, error.code) != std::end(kOnAllRanks)) return;
+  if (group_ == nullptr || GroupHasEnded(error.code)) return;
+  // Every rank is refused its arguments alike.
+  if (error.code == SHOAL_INVALID_ARGUMENT || error.code == SHOAL_UNIMPLEMENTED) return;
   session_->library().shoal_group_abort(group_, error.message);
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 namespace shoal::pytorch {
-
 namespace {
 
 // For as long as the process lives.
@@ -70,8 +69,7 @@ std::optional<std::string> WaitThread::Run(std::function<void()> wait, Clock::ti
   while (shared_->is_waiting) {
     const Clock::time_point until = std::min(deadline, shared_->latest);
     if (Clock::now() >= until) return std::nullopt;
-    // The longest wait that every C library can count.
-    shared_->changed.wait_until(lock, std::min(until, Clock::now() + std::chrono::hours(1)));
+    shared_->changed.wait_until(lock, until);
   }
   return std::exchange(shared_->failure, {});
 }

@@ -22,10 +22,10 @@ class WaitThread {
   WaitThread(const WaitThread&) = delete;
   WaitThread& operator=(const WaitThread&) = delete;
 
-  // Calls `wait` on the thread. Returns what it threw, or that there was no thread for it, or "". Absent: it had not
-  // returned by `deadline` or by what EndBy said; until it has, every later call returns at once, without a value.
-  // `wait` has to own what it refers to. It is destroyed on the thread, or never if Stop was called meanwhile: what it
-  // owns may need an interpreter that is ending.
+  // Calls `wait` on the thread, until a `deadline` of some years at most. Returns what it threw, or that there was no
+  // thread for it, or "". Absent: it had not returned by `deadline` or by what EndBy said; until it has, every later
+  // call returns at once, without a value. `wait` has to own what it refers to. It is destroyed on the thread, or never
+  // if Stop was called meanwhile: what it owns may need an interpreter that is ending.
   std::optional<std::string> Run(std::function<void()> wait, Clock::time_point deadline);
   // Run returns by then, this time and from now on.
   void EndBy(Clock::time_point latest);
