@@ -32,20 +32,34 @@ bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, Worke
     std::visit([&](const auto& event) { machine_.OnEvent(event, now, &actions_); }, command);
   }
   for (const TransportEvent& event : events) machine_.OnEvent(event, now, &actions_);
-  for (const LocalReduceEvent& local_event : local_events) {
-    std::visit([&](const auto& event) { machine_.OnEvent(event, now, &actions_); }, local_event);
-  }
+  TakeIn(local_events, now);
   for (const DeviceCopyEnded& copy : copies) machine_.OnEvent(copy, now, &actions_);
   const bool happened = !commands.empty() || !events.empty() || !local_events.empty() || !copies.empty();
   if (!happened && now.monotonic_ns < NextDeadlineNs()) return false;
   deadline_ns_.reset();
   machine_.Tick(now, &actions_);
   const bool progress = happened || !actions_.empty();
+  ExecuteAll(now, outcomes);
+  if (std::exchange(local_op_started_, false)) {
+    // The other ranks have this one's contribution before its thread gives its turn away, and the last one has the sum.
+    TakeIn(local_reduce_->Poll(), now);
+    machine_.Tick(now, &actions_);
+    ExecuteAll(now, outcomes);
+  }
+  return progress;
+}
+
+void WorkerLoop::TakeIn(std::span<const LocalReduceEvent> local_events, Now now) {
+  for (const LocalReduceEvent& local_event : local_events) {
+    std::visit([&](const auto& event) { machine_.OnEvent(event, now, &actions_); }, local_event);
+  }
+}
+
+void WorkerLoop::ExecuteAll(Now now, WorkerOutcomes* outcomes) {
   while (!actions_.empty()) {
     Execute(outcomes);
     HandIn(now);
   }
-  return progress;
 }
 
 uint64_t WorkerLoop::NextDeadlineNs() {
@@ -98,7 +112,10 @@ void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
       [this](WorkerDeclineAction& action) { transport_->Decline(action.offer); },
       [this](WorkerClosePeerAction& action) { transport_->Close(action.peer); },
       [this](LocalOpenAction& action) { local_reduce_->Open(action.group); },
-      [this](LocalStartAction& action) { local_reduce_->Start(action.op); },
+      [this](LocalStartAction& action) {
+        local_reduce_->Start(action.op);
+        local_op_started_ = true;
+      },
       [this](LocalPublishAction& action) {
         local_reduce_->PublishPart(action.group, action.ticket, action.elements.first, action.elements.count);
       },

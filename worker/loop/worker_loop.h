@@ -35,6 +35,9 @@ class WorkerLoop {
   WorkerCounters counters() const;
 
  private:
+  void TakeIn(std::span<const LocalReduceEvent> local_events, Now now);
+  // Until the machine asks for nothing more.
+  void ExecuteAll(Now now, WorkerOutcomes* outcomes);
   // Carries out what the machine asked for, and gives callers what is for them.
   void Execute(WorkerOutcomes* outcomes);
   // Tells the machine what came of that, before the next events.
@@ -45,6 +48,7 @@ class WorkerLoop {
   LocalReduce* const local_reduce_;      // nullptr: there is none
   Stager* const stager_;                 // nullptr: there is none
   std::optional<uint64_t> deadline_ns_;  // of the machine; not set: something has happened since it was asked
+  bool local_op_started_ = false;        // in this round
   WorkerActions actions_;
   WorkerActions executing_;
   // Results of actions that the machine has not heard of yet.

@@ -28,7 +28,10 @@ class ListingLocalReduce final : public LocalReduce {
     calls.push_back(absl::StrCat("open ", group.group.value(), " as ", group.rank.value(), " of ", group.size, " at ",
                                  group.meeting_name));
   }
-  void Start(const LocalOp& op) override { calls.push_back(absl::StrCat("start ", op.ticket)); }
+  void Start(const LocalOp& op) override {
+    calls.push_back(absl::StrCat("start ", op.ticket));
+    if (is_last_rank) next.push_back(LocalOpEnded{op.group, op.ticket, absl::OkStatus()});
+  }
   void PublishPart(GroupHandle /*group*/, uint64_t ticket, uint64_t /*first*/, uint64_t /*count*/) override {
     calls.push_back(absl::StrCat("publish ", ticket));
   }
@@ -47,6 +50,7 @@ class ListingLocalReduce final : public LocalReduce {
   std::vector<std::string> calls;
   std::vector<LocalReduceEvent> next;
   std::vector<LocalRank> missing;
+  bool is_last_rank = false;  // the others have contributed to every op before
 
  private:
   std::vector<LocalReduceEvent> current_;
@@ -106,6 +110,19 @@ TEST_F(WorkerLoopNodeTest, AGroupAndItsOpGoToTheNodeAndComeBackFromThere) {
   EXPECT_THAT(local_reduce_.calls, ElementsAre("open 3 as 0 of 2 at cluster/1", "start 9", "close 3"));
   EXPECT_FALSE(Run()) << "nothing is left to do";
   EXPECT_EQ(loop_.NextDeadlineNs(), kNoDeadline);
+}
+
+TEST_F(WorkerLoopNodeTest, AnOpThatWaitsForNobodyEndsInTheRunThatStartsIt) {
+  Run({Open()});
+  local_reduce_.next = {LocalGroupMet{kGroup}};
+  Run();
+  outcomes_.clear();
+  local_reduce_.is_last_rank = true;
+  EXPECT_TRUE(Run({Submit(9)}));
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(std::get<OpDone>(outcomes_[0]).ticket, 9u);
+  EXPECT_EQ(std::get<OpDone>(outcomes_[0]).status, absl::OkStatus());
+  EXPECT_FALSE(Run()) << "nothing is left to do";
 }
 
 TEST_F(WorkerLoopNodeTest, ADeadlineAsksWhoIsMissingAndFailsTheGroupInTheSameRun) {
