@@ -9,22 +9,27 @@ namespace shoal::cli {
 namespace {
 
 // Names are in the first column of a table, states in the second. compgen expands its words as a command line is, and a
-// job's name is whatever who started it wrote: only names that no shell takes for anything else are offered.
+// job's name is whatever who started it wrote: only names that no shell takes for anything else are offered. Where
+// nothing is, -o default offers files. The line is searched for the scheduler because bash takes an address for several
+// words.
 constexpr char kScript[] = R"bash(_shoalctl_names() {
-  shoalctl "$1" --wide --timeout 1 2> /dev/null |
+  local scheduler=$(sed -nE 's/.* --scheduler[= ] *([^ ]+) .*/\1/p' <<< "$COMP_LINE")
+  SHOAL_SCHEDULER=${scheduler:-$SHOAL_SCHEDULER} shoalctl "$1" --wide --timeout 1 2> /dev/null |
     awk '$2 ~ /^(live|draining|lost|left|joining|running|ended|failed)$/ &&
          $1 ~ /^[A-Za-z0-9_][A-Za-z0-9_.:@%+,=\/-]*$/ { print $1 }'
 }
 _shoalctl() {
   local word=${COMP_WORDS[COMP_CWORD]} command= each
-  for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+  for each in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     case " COMMANDS " in *" $each "*) command=$each ;; esac
   done
   case $word in
     -*) COMPREPLY=($(compgen -W "OPTIONS" -- "$word")); return ;;
   esac
-  case ${COMP_WORDS[COMP_CWORD-1]} in
+  case ${COMP_WORDS[$((COMP_CWORD - 1))]} in
     --job) COMPREPLY=($(compgen -W "$(_shoalctl_names jobs)" -- "$word")); return ;;
+    --kind) COMPREPLY=($(compgen -W "EVENT_KINDS" -- "$word")); return ;;
+    -o | --output) COMPREPLY=(); return ;;
   esac
   case $command in
     "") COMPREPLY=($(compgen -W "COMMANDS" -- "$word")) ;;
@@ -34,10 +39,12 @@ _shoalctl() {
     *) COMPREPLY=() ;;
   esac
 }
-complete -F _shoalctl shoalctl
+complete -o default -F _shoalctl shoalctl
 )bash";
 
-constexpr char kForZsh[] = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n";
+constexpr char kForZsh[] =
+    "(( $+functions[compdef] )) || { autoload -U +X compinit && compinit; }\n"
+    "autoload -U +X bashcompinit && bashcompinit\n";
 
 }  // namespace
 
@@ -49,7 +56,8 @@ absl::StatusOr<std::string> CompletionScript(const std::string& shell, const Com
   const std::string script = absl::StrReplaceAll(kScript, {{"SERVER_CASE", absl::StrJoin(words.server_commands, "|")},
                                                            {"JOB_CASE", absl::StrJoin(words.job_commands, "|")},
                                                            {"COMMANDS", absl::StrJoin(words.commands, " ")},
-                                                           {"OPTIONS", absl::StrJoin(words.options, " ")}});
+                                                           {"OPTIONS", absl::StrJoin(words.options, " ")},
+                                                           {"EVENT_KINDS", absl::StrJoin(words.event_kinds, " ")}});
   return shell == "zsh" ? kForZsh + script : script;
 }
 

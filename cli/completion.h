@@ -14,10 +14,12 @@ struct CompletionWords {
   std::vector<std::string> server_commands;  // those of them that take the name of a server
   std::vector<std::string> job_commands;     // and of a job
   std::vector<std::string> options;          // "--json"
+  std::vector<std::string> event_kinds;      // "rank-lost"
 };
 
-// The script, to be read by the shell (`source <(shoalctl completion bash)`). It asks the cluster of SHOAL_SCHEDULER
-// for names, for a second at most. InvalidArgument: the shell is neither bash nor zsh.
+// The script, to be read by the shell (`source <(shoalctl completion bash)`). It asks the cluster of
+// --scheduler, if the command line has it, or of SHOAL_SCHEDULER for names, for a second at most. InvalidArgument: the
+// shell is neither bash nor zsh.
 absl::StatusOr<std::string> CompletionScript(const std::string& shell, const CompletionWords& words);
 
 }  // namespace shoal::cli

@@ -18,6 +18,7 @@
 #include "core/no_leader.h"
 #include "core/ucx_release.h"
 #include "core/version.h"
+#include "core/wrap_text.h"
 #include "process/scheduler_address.h"
 #include "proto/status_text.h"
 

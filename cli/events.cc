@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/tables.h"
 #include "core/log_event.h"
+#include "core/wrap_text.h"
 
 namespace shoal::cli {
 namespace {
@@ -25,15 +26,6 @@ constexpr milliseconds kFirstPause{100};
 constexpr milliseconds kLongestPause{1000};
 constexpr std::array<std::pair<char, uint64_t>, 4> kUnits = {
     {{'s', 1'000}, {'m', 60'000}, {'h', 3'600'000}, {'d', 86'400'000}}};
-
-std::vector<std::string> KindsOfSchedulers() {
-  std::vector<std::string> kinds;
-  for (size_t number = 0; number < kEventKindCount; ++number) {
-    const auto kind = static_cast<EventKind>(number);
-    if (ComponentOf(kind) == "scheduler") kinds.emplace_back(EventKey(kind));
-  }
-  return kinds;
-}
 
 // Of a call or a stream. ResourceExhausted: this reader was too slow, and may ask again from where it was.
 bool IsWorthAnotherTry(const absl::Status& status) {
@@ -160,6 +152,15 @@ absl::StatusOr<uint64_t> ParseAge(const std::string& text) {
     return static_cast<uint64_t>(count * static_cast<double>(unit_ms));
   }
   return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no time; give 90s, 15m, 2h or 1d"));
+}
+
+std::vector<std::string> KindsOfSchedulers() {
+  std::vector<std::string> kinds;
+  for (size_t number = 0; number < kEventKindCount; ++number) {
+    const auto kind = static_cast<EventKind>(number);
+    if (ComponentOf(kind) == "scheduler") kinds.emplace_back(EventKey(kind));
+  }
+  return kinds;
 }
 
 absl::StatusOr<std::set<std::string>> ParseEventKinds(const std::string& text) {

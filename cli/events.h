@@ -7,6 +7,7 @@
 #include <ostream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,6 +37,9 @@ struct EventsOptions {
 
 // "90", "90s", "15m", "2h" or "1d" in milliseconds. InvalidArgument: anything else.
 absl::StatusOr<uint64_t> ParseAge(const std::string& text);
+
+// The kinds of events that schedulers record, by name.
+std::vector<std::string> KindsOfSchedulers();
 
 // "rank-lost,job-failed". InvalidArgument: one that a scheduler does not record; the text lists those that it does.
 absl::StatusOr<std::set<std::string>> ParseEventKinds(const std::string& text);

@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "core/utf8.h"
 
 namespace shoal::cli {
 namespace {
@@ -173,7 +174,9 @@ absl::StatusOr<std::vector<FlightRecord>> ReadFolder(const std::string& folder, 
 
 absl::StatusOr<FlightRecord> ParseFlightRecord(std::string_view text) {
   FlightRecord record;
-  std::vector<absl::string_view> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
+  // Some of it is shown on terminals, and whoever wrote it is not known here.
+  const std::string printable = MakePrintable(text, std::string_view::npos, "\n");
+  std::vector<absl::string_view> lines = absl::StrSplit(printable, '\n');
   record.is_cut_off = !lines.back().empty();
   lines.pop_back();
   if (lines.empty() || !ParseHead(lines[0], &record)) return NotARecord(1, lines.empty() ? "" : lines[0]);

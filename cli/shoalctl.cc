@@ -30,6 +30,7 @@
 #include "cli/trace.h"
 #include "cli/verify.h"
 #include "core/version.h"
+#include "core/wrap_text.h"
 #include "process/scheduler_address.h"
 #include "process/write_file.h"
 
@@ -162,7 +163,7 @@ absl::Status RunAbort(const Command& command, ClusterClient* client, std::ostrea
 absl::StatusOr<std::string> Deliver(const Command& command, const Timeline& timeline) {
   if (command.output.empty()) return timeline.json;
   if (absl::Status status = WriteFile(command.output, timeline.json); !status.ok()) return status;
-  return absl::StrCat(timeline.summary, "Open ", command.output, " in ui.perfetto.dev.\n");
+  return absl::StrCat(WrapLines(timeline.summary), "Open ", command.output, " in ui.perfetto.dev.\n");
 }
 
 absl::Status Deliver(const Command& command, const Timeline& timeline, std::ostream& out) {
@@ -187,7 +188,7 @@ absl::Status RunTimeline(const Command& command, ClusterClient* client, std::ost
 absl::Status RunVerify(const Command& command, ClusterClient* client, std::ostream& out) {
   const absl::StatusOr<Verification> verification = VerifyJob(command.argument, command.seconds, client);
   if (!verification.ok()) return verification.status();
-  out << (command.json ? VerificationJson(*verification) : VerificationText(*verification));
+  out << (command.json ? VerificationJson(*verification) : WrapLines(VerificationText(*verification)));
   if (verification->differences.empty()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("ranks of job \"", command.argument, "\" have different results"));
 }
@@ -278,19 +279,9 @@ std::string NameWithArgument(const CommandKind& kind) {
 
 // `name`, and beside it what it means, in a column that begins after `name_width` characters.
 std::string SummaryEntry(const std::string& name, size_t name_width, std::string_view meaning) {
-  constexpr size_t kTextWidth = 96;
-  std::string text;
-  std::string line = absl::StrCat("  ", name);
-  line.resize(std::max(line.size() + 2, name_width), ' ');
-  const std::vector<std::string> words = absl::StrSplit(std::string(meaning), ' ');
-  for (const std::string& word : words) {
-    if (line.size() + word.size() > kTextWidth) {
-      absl::StrAppend(&text, line, "\n");
-      line.assign(name_width, ' ');
-    }
-    absl::StrAppend(&line, line.back() == ' ' ? "" : " ", word);
-  }
-  return absl::StrCat(text, line, "\n");
+  std::string head = absl::StrCat("  ", name);
+  head.resize(std::max(head.size() + 2, name_width), ' ');
+  return WrapText(absl::StrCat(head, std::string(meaning)), name_width);
 }
 
 struct ExitCode {
@@ -343,6 +334,7 @@ CompletionWords WordsToComplete(const OptionTable& options) {
     if (kind.argument == "JOB") words.job_commands.emplace_back(kind.name);
   }
   for (const std::string& name : options.LongNames()) words.options.push_back(absl::StrCat("--", name));
+  words.event_kinds = KindsOfSchedulers();
   return words;
 }
 

@@ -14,18 +14,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/op_time_histogram.h"
+#include "core/wrap_text.h"
 #include "proto/status_text.h"
 
 namespace shoal::cli {
 namespace {
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
-
-// Characters, not bytes, so that names in UTF-8 stay aligned.
-size_t Width(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
 
 std::string TroubleText(const v1::JobStatus& job) {
   std::vector<std::string> trouble = TroublesOf(job);
@@ -38,7 +33,6 @@ std::string TroubleText(const v1::JobStatus& job) {
 }
 
 constexpr uint64_t kShownGoneMs = 3'600'000;
-constexpr size_t kMostColumns = 100;
 constexpr size_t kLeastOfName = 8;     // characters, in a table that would else be too wide
 constexpr size_t kColumnDistance = 2;  // spaces
 
@@ -46,7 +40,7 @@ std::vector<size_t> ColumnWidths(const std::vector<TableRow>& rows) {
   std::vector<size_t> widths;
   for (const TableRow& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], TextWidth(row[i]));
   }
   return widths;
 }
@@ -70,13 +64,6 @@ std::string TableText(std::vector<TableRow> rows, const std::vector<size_t>& nam
 }
 
 bool IsGone(const v1::ServerStatus& server) { return server.state() == "lost" || server.state() == "left"; }
-
-// The last that was heard of any of its ranks.
-uint64_t AgeMs(const v1::JobStatus& job) {
-  uint64_t age_ms = UINT64_MAX;
-  for (const v1::RankStatus& rank : job.ranks()) age_ms = std::min(age_ms, rank.last_heartbeat_age_ms());
-  return age_ms;
-}
 
 std::string NotShownText(uint64_t count, const std::string& what) {
   if (count == 0) return "";
@@ -270,7 +257,7 @@ std::string AlignTable(const std::vector<TableRow>& rows) {
   for (const TableRow& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) {
       text += row[i];
-      if (i + 1 < row.size()) text.append(widths[i] - Width(row[i]) + kColumnDistance, ' ');
+      if (i + 1 < row.size()) text.append(widths[i] - TextWidth(row[i]) + kColumnDistance, ' ');
     }
     text += '\n';
   }
@@ -289,25 +276,6 @@ std::string FitTable(std::vector<TableRow> rows, const std::vector<size_t>& name
     for (const size_t column : name_columns) row[column] = ShortenInTheMiddle(row[column], widths[column]);
   }
   return AlignTable(rows);
-}
-
-std::string WrapText(const std::string& text, size_t indent) {
-  const std::vector<std::string> words = absl::StrSplit(text, ' ');
-  std::string wrapped = words.front();
-  size_t column = Width(wrapped);
-  for (size_t i = 1; i < words.size(); ++i) {
-    const size_t width = Width(words[i]);
-    if (column > indent && column + 1 + width > kMostColumns) {
-      if (width == 0) continue;  // of several spaces, which a line neither ends nor begins with
-      wrapped.erase(wrapped.find_last_not_of(' ') + 1);
-      absl::StrAppend(&wrapped, "\n", std::string(indent, ' '), words[i]);
-      column = indent + width;
-    } else {
-      absl::StrAppend(&wrapped, " ", words[i]);
-      column += 1 + width;
-    }
-  }
-  return wrapped + '\n';
 }
 
 std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler, uint64_t now_unix_ms) {
@@ -386,7 +354,7 @@ std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent) {
     for (const v1::RankStatus& rank : job.ranks()) {
       if (!rank.load().transports().empty()) transports.insert(rank.load().transports());
     }
-    if (!extent.all && totals.live == 0 && !job.ranks().empty() && AgeMs(job) > kShownGoneMs) {
+    if (!extent.all && totals.live == 0 && totals.newest_age_ms > kShownGoneMs) {
       ++not_shown;
       continue;
     }

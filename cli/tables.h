@@ -21,10 +21,6 @@ std::string AlignTable(const std::vector<TableRow>& rows);
 // shortened in the middle. Of each name at least 8 characters are left, whatever the other columns take.
 std::string FitTable(std::vector<TableRow> rows, const std::vector<size_t>& name_columns);
 
-// A paragraph in lines of at most 100 characters, where its words allow it; each line after the first begins with
-// `indent` spaces. Ends with a line feed.
-std::string WrapText(const std::string& text, size_t indent);
-
 // How much of a table is shown.
 struct TableExtent {
   bool wide = false;  // all columns and whole names; else what fits 100 characters, and what is wrong in lines below

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "core/json_text.h"
+#include "core/utf8.h"
 
 namespace shoal::cli {
 namespace {
@@ -110,7 +111,8 @@ Verification CompareDigests(const TraceRecords& fetched) {
   std::map<OpName, ComparedOp> ops;
   std::vector<std::string> on_devices;
   for (const TraceRecords::Record& sent : fetched.records) {
-    const std::optional<Record> record = ParseRecord(sent.text);
+    // Some of it is shown on terminals.
+    const std::optional<Record> record = ParseRecord(MakePrintable(sent.text, std::string_view::npos, "\n"));
     if (!record.has_value()) {
       verification.remarks.push_back(absl::StrCat("What ", sent.member, " sent can't be read."));
       continue;

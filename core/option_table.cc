@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/wrap_text.h"
 
 namespace shoal {
 namespace {
@@ -102,7 +103,10 @@ std::string OptionTable::Option::Entry() const {
   std::string origin = absl::StrCat("Default: ", default_text.empty() ? "(none)" : default_text);
   if (!unit.empty() && !default_text.empty()) absl::StrAppend(&origin, " [", unit, "]");
   if (!env.empty()) absl::StrAppend(&origin, ". Environment: ", env);
-  return absl::StrCat("  ", names, unit.empty() ? "" : " ", unit, "\n      ", help, "\n      ", origin, "\n");
+  constexpr size_t kIndent = 6;
+  const std::string indent(kIndent, ' ');
+  return absl::StrCat("  ", names, unit.empty() ? "" : " ", unit, "\n", WrapText(indent + help, kIndent),
+                      WrapText(indent + origin, kIndent));
 }
 
 void OptionTable::Add(const std::string& names, const std::string& env, const std::string& unit,

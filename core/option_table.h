@@ -59,7 +59,7 @@ class OptionTable {
                      std::vector<std::string>* positional = nullptr);
 
   // The text of --help: `usage` ("shoal-scheduler [options]"), `summary`, then each option with its unit, what it does,
-  // its default and its variable.
+  // its default and its variable. Lines have at most 100 characters where their words allow it.
   std::string Help(const std::string& usage, const std::string& summary) const;
 
   // The lines of --help about these options alone, in the order of their declaration.

@@ -1,6 +1,23 @@
 #include "core/utf8.h"
 
 namespace shoal {
+namespace {
+
+// With '?' for what `length_of` gives a length of, which is at least that of what is no character.
+template <typename LengthOf>
+std::string Replace(std::string_view text, size_t most_bytes, const LengthOf& length_of) {
+  std::string made;
+  while (!text.empty()) {
+    const size_t replaced = length_of(text);
+    const std::string_view character = replaced > 0 ? std::string_view("?") : text.substr(0, Utf8Length(text));
+    if (made.size() + character.size() > most_bytes) break;
+    made.append(character);
+    text.remove_prefix(replaced > 0 ? replaced : character.size());
+  }
+  return made;
+}
+
+}  // namespace
 
 size_t Utf8Length(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -19,15 +36,32 @@ size_t Utf8Length(std::string_view text) {
 }
 
 std::string MakeUtf8(std::string_view text, size_t most_bytes) {
-  std::string made;
+  return Replace(text, most_bytes, [](std::string_view rest) -> size_t { return Utf8Length(rest) == 0 ? 1 : 0; });
+}
+
+size_t UnprintableLength(std::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const size_t length = Utf8Length(text);
+  if (length == 0) return 1;
+  const bool is_c0 = length == 1 && (at(0) < 0x20 || at(0) == 0x7f);
+  const bool is_c1 = length == 2 && at(0) == 0xc2 && at(1) < 0xa0;
+  const bool ends_line_or_turns = length == 3 && at(0) == 0xe2 && at(1) == 0x80 && at(2) >= 0xa8 && at(2) <= 0xae;
+  const bool isolates = length == 3 && at(0) == 0xe2 && at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9;
+  return is_c0 || is_c1 || ends_line_or_turns || isolates ? length : 0;
+}
+
+bool IsPrintable(std::string_view text) {
   while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    const std::string_view character = length == 0 ? std::string_view("?") : text.substr(0, length);
-    if (made.size() + character.size() > most_bytes) break;
-    made.append(character);
-    text.remove_prefix(length == 0 ? 1 : length);
+    if (UnprintableLength(text) > 0) return false;
+    text.remove_prefix(Utf8Length(text));
   }
-  return made;
+  return true;
+}
+
+std::string MakePrintable(std::string_view text, size_t most_bytes, std::string_view kept) {
+  return Replace(text, most_bytes, [kept](std::string_view rest) -> size_t {
+    return kept.find(rest.front()) != std::string_view::npos ? 0 : UnprintableLength(rest);
+  });
 }
 
 }  // namespace shoal

@@ -2,6 +2,7 @@
 
 #include <CivetServer.h>
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@ void Answer(mg_connection* connection, const char* status, const char* type, con
       absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", type, "\r\nContent-Length: ", body.size(), "\r\n",
                    kSafety, "Connection: close\r\n\r\n");
   mg_write(connection, head.data(), head.size());
+  if (std::string_view(mg_get_request_info(connection)->request_method) == "HEAD") return;
   mg_write(connection, body.data(), body.size());
 }
 
@@ -33,12 +35,16 @@ void AnswerUnavailable(mg_connection* connection, const absl::Status& status) {
   Answer(connection, "503 Service Unavailable", kTextType, absl::StrCat(status.message(), "\n"));
 }
 
-// One page, by GET alone.
+// One page, by GET and HEAD.
 class Page : public CivetHandler {
  public:
   explicit Page(std::function<void(mg_connection*)> answer) : answer_(std::move(answer)) {}
 
   bool handleGet(CivetServer*, mg_connection* connection) override {
+    answer_(connection);
+    return true;
+  }
+  bool handleHead(CivetServer*, mg_connection* connection) override {
     answer_(connection);
     return true;
   }

@@ -286,7 +286,8 @@ std::string PerfHelp() {
       "shoal-perf --spawn N [options]\n       shoal-perf --scheduler HOST:PORT --job NAME --world-size N "
       "--rank R [options]\n       shoal-perf --way IP:PORT[,...] [options]",
       "Measures and checks all-reduce through reduction servers. Flags and columns are those of "
-      "nccl-tests.\nRank 0 prints the results; times are the maximum over all ranks. The exit code is 1 after an error "
+      "nccl-tests.\nRank 0 prints the results; times are the maximum over all ranks.\nThe exit code is 1 after an "
+      "error "
       "or a wrong element.");
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/json_text.h"
+#include "core/utf8.h"
 #include "process/clock.h"
 
 namespace shoal {
@@ -37,17 +38,17 @@ std::string_view LevelName(EventLevel level) {
   return "";
 }
 
-bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
-
-// A text from a peer must not begin a line of its own.
+// A text from a peer must not begin a line of its own, nor tell the reader's terminal what to do.
 std::string OnOneLine(std::string_view text) {
   std::string line;
-  for (const char c : text) {
-    if (IsControl(c)) {
+  while (!text.empty()) {
+    const size_t unprintable = UnprintableLength(text);
+    for (const char c : text.substr(0, unprintable)) {
       absl::StrAppend(&line, "\\x", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
-    } else {
-      line.push_back(c);
     }
+    const size_t shown = unprintable > 0 ? 0 : Utf8Length(text);
+    line.append(text.substr(0, shown));
+    text.remove_prefix(unprintable + shown);
   }
   return line;
 }

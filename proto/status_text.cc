@@ -61,7 +61,9 @@ std::string ToJson(const google::protobuf::Message& message) {
 
 JobTotals TotalsOf(const v1::JobStatus& job) {
   JobTotals totals;
+  if (!job.ranks().empty()) totals.newest_age_ms = UINT64_MAX;
   for (const v1::RankStatus& rank : job.ranks()) {
+    totals.newest_age_ms = std::min<uint64_t>(totals.newest_age_ms, rank.last_heartbeat_age_ms());
     if (rank.state() == "live") {
       ++totals.live;
       totals.age_ms += rank.last_heartbeat_age_ms();

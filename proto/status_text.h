@@ -22,7 +22,8 @@ struct JobTotals {
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
   uint64_t op_time_ns = 0;
-  uint64_t age_ms = 0;  // of these numbers: the mean of the live ranks' newest heartbeats
+  uint64_t age_ms = 0;         // of these numbers: the mean of the live ranks' newest heartbeats
+  uint64_t newest_age_ms = 0;  // since something was heard of any rank, live or not; 0: the job has none
 };
 JobTotals TotalsOf(const v1::JobStatus& job);
 

@@ -63,10 +63,14 @@ in `metrics/metric_table.h`. There is no such port by default, and anybody who r
 - `/readyz`: of a server, 200 from its first registration until it leaves, also while the scheduler is away, because
   its groups continue; otherwise 503 with the reason. Of a scheduler, 200 while it answers: one that does not lead
   passes calls on.
+- `/` and `/cluster.json`, of a scheduler: the [page](operating.md#watch-it), and what it shows as JSON. `cluster`, each
+  of `servers`, each `job` of `jobs` and each of `events` are messages of the
+  [status service](../proto/shoal/v1/status.proto) in protobuf's JSON, where 64-bit numbers are strings; `totals` of a
+  job are sums over its ranks. It is made for the page, and may change with it: tools that are to last ask the service.
 
-Both pages about health depend on nothing but the process itself. The numbers of a server are at most a few 100 ms
-old, those of a scheduler about a second. A trainer opens no port; what its ranks count travels in their heartbeats to
-the scheduler.
+All answer GET and HEAD. The pages about health depend on nothing but the process itself. The numbers of a server are at
+most a few 100 ms old, those of a scheduler about a second. A trainer opens no port; what its ranks count travels in
+their heartbeats to the scheduler.
 
 Labels have few values. `job` names at most the 64 jobs that have pushed most; Prometheus renames it unless it scrapes
 with `honor_labels: true`. The gauges of the rest are added up as `other`; their counters are not, because a sum would
@@ -142,7 +146,7 @@ def errors_page() -> str:
 
 FLAG = re.compile(r"^  (-.*)\n((?:      .*\n?)+)", re.MULTILINE)
 EXIT_CODE = re.compile(r"^  (\d+)  (.*\n(?:     .*\n)*)", re.MULTILINE)
-DEFAULT = re.compile(r"^Default: (.*?)(?: \[[^\]]+\])?(?:\. Environment: (\w+))?$")
+DEFAULT = re.compile(r"^(.*?)(?: \[[^\]]+\])?(?:\. Environment: (\w+))?$")
 
 SETTINGS_HEAD = """# Settings
 
@@ -166,10 +170,10 @@ def help_of(name: str) -> str:
 def flags_table(name: str) -> str:
     rows = []
     for flag, body in FLAG.findall(help_of(name).split("\nOptions:\n", 1)[1]):
-        *meaning, last = [line.strip() for line in body.strip().split("\n")]
+        meaning, last = " ".join(line.strip() for line in body.strip().split("\n")).rsplit(" Default: ", 1)
         default, variable = DEFAULT.match(last).groups()
         default = "" if default in ("(none)", "false") else f"`{default}`"
-        rows.append(f"| `{flag.replace('|', chr(92) + '|')}` | {cell(' '.join(meaning))} | {default} |"
+        rows.append(f"| `{flag.replace('|', chr(92) + '|')}` | {cell(meaning)} | {default} |"
                     f" {f'`{variable}`' if variable else ''} |")  # fmt: skip
     head = f"\n## {name}\n\n| option | meaning | default | variable |\n|---|---|---|---|\n"
     return head + "\n".join(rows) + "\n"

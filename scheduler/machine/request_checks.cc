@@ -11,6 +11,7 @@
 #include "core/colocation.h"
 #include "core/node_reduce.h"
 #include "core/shard_map.h"
+#include "core/utf8.h"
 #include "core/version.h"
 #include "core/wire_format.h"
 
@@ -28,15 +29,11 @@ std::string List(const std::vector<Value>& values) {
   return text;
 }
 
-bool IsPrintable(const std::string& text) {
-  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-}
-
 absl::Status CheckName(const std::string& what, const std::string& name) {
   if (!name.empty() && name.size() <= kMaxNameBytes && IsPrintable(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(what, " \"", CleanText(name), "\" has ", name.size(),
                                                  " bytes; give one of 1 to ", kMaxNameBytes,
-                                                 " bytes without control characters"));
+                                                 " bytes of UTF-8 without control characters"));
 }
 
 absl::Status CheckIncarnation(Incarnation incarnation) {
@@ -56,7 +53,7 @@ absl::Status CheckNodeReduce(const std::string& who, const std::optional<NodeRed
   if (identity.size() <= kMaxNameBytes && IsPrintable(identity)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(who, " gave the node identity \"", CleanText(identity), "\" of ",
                                                  identity.size(), " bytes; give at most ", kMaxNameBytes,
-                                                 " bytes without control characters"));
+                                                 " bytes of UTF-8 without control characters"));
 }
 
 absl::Status CheckGroupCount(JobRank rank, size_t count) {
@@ -181,16 +178,7 @@ absl::Status CheckRequest(const LeaveJob& request) {
                                                  request.committed_groups.size()}));
 }
 
-std::string CleanText(const std::string& text) {
-  size_t size = std::min(text.size(), kMaxTextBytes);
-  while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
-  std::string clean = text.substr(0, size);
-  for (char& c : clean) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
-  }
-  return clean;
-}
+std::string CleanText(const std::string& text) { return MakePrintable(text, kMaxTextBytes); }
 
 std::string RankList(const std::vector<JobRank>& ranks) {
   std::vector<uint32_t> numbers;

@@ -32,8 +32,8 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size);
 absl::Status CheckRequest(const CloseGroups& request);
 absl::Status CheckRequest(const LeaveJob& request);
 
-// Makes text from a peer safe for logs, terminals and other peers: cut to kMaxTextBytes (never inside a UTF-8
-// character), with control characters replaced by '?'.
+// Makes text from a peer safe for logs, terminals and other peers: MakePrintable (core/utf8.h) of at most
+// kMaxTextBytes.
 std::string CleanText(const std::string& text);
 
 // "0, 1, 2 and 13 more".

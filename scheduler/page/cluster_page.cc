@@ -58,7 +58,8 @@ std::string JobJson(v1::JobStatus* job) {
                       ",\"ops\":", totals.ops_completed, ",\"failed\":", totals.ops_failed,
                       ",\"pushed\":", totals.bytes_pushed, ",\"pulled\":", totals.bytes_pulled,
                       ",\"op_time_ns\":", totals.op_time_ns, ",\"groups\":", groups, ",\"age_ms\":", totals.age_ms,
-                      "},\"slow_rank_nodes\":", ToJson(slow_rank_nodes), ",\"trouble\":", ToJson(trouble), "}");
+                      ",\"newest_age_ms\":", totals.newest_age_ms, "},\"slow_rank_nodes\":", ToJson(slow_rank_nodes),
+                      ",\"trouble\":", ToJson(trouble), "}");
 }
 
 uint64_t UnixMs() {

@@ -130,31 +130,52 @@ function plot(id, values, text, what) {
   svg.setAttribute("aria-label", values.length === 0 ? `${what}: not known yet` : `${what}: ${now} now${most} in two minutes`);
 }
 
-// `columns`: names, with a class after a bar; `rows`: arrays of what cells hold, of which the first names the row; `empty`:
-// said instead of rows; `left_out`: said below them, unless it is empty.
-function fill(id, columns, rows, empty, left_out = "") {
+// Makes the children of `parent` look like `nodes`, each of which has a `data-key`. What has not changed stays the same
+// node, so that a selection and a screen reader's place in it last from look to look.
+function renew(parent, nodes) {
+  const old = new Map([...parent.children].map((node) => [node.dataset.key, node]));
+  const wanted = new Set(nodes.map((node) => node.dataset.key));
+  for (const [key, node] of old) {
+    if (!wanted.has(key)) node.remove();
+  }
+  let next = parent.firstElementChild;
+  for (const node of nodes) {
+    const there = old.get(node.dataset.key);
+    if (there !== undefined && there === next) next = next.nextElementSibling;
+    else parent.insertBefore(there ?? node, next);
+    if (there === undefined) continue;
+    [...node.children].forEach((part, i) => {
+      if (there.children[i].outerHTML !== part.outerHTML) there.children[i].replaceWith(part);
+    });
+  }
+}
+
+// `columns`: names, with a class after a bar; `rows`: arrays of what cells hold, of which the first names the row, and
+// `keys` of the rows; `empty`: said instead of rows; `left_out`: said below them, unless it is empty.
+function fill(id, columns, rows, keys, empty, left_out = "") {
   const table = byId(id);
   const scroll = table.parentElement;
   const said = scroll.querySelector(".empty");
-  if (said !== null) said.remove();
   table.hidden = rows.length === 0;
   const text = left_out === "" && rows.length === 0 ? empty : left_out;
-  if (text !== "") scroll.append(make("p", { class: "empty" }, text));
-  if (rows.length === 0) return;
+  if (text === "") said?.remove();
+  else if (said === null) scroll.append(make("p", { class: "empty" }, text));
+  else if (said.textContent !== text) said.textContent = text;
   const kinds = columns.map((column) => column.split("|"));
-  const head = make("tr");
-  for (const [name, kind] of kinds) head.append(make("th", { scope: "col", class: kind ?? "" }, name));
-  const body = make("tbody");
-  for (const row of rows) {
-    const line = make("tr");
+  if (table.tHead === null) {
+    const head = make("tr");
+    for (const [name, kind] of kinds) head.append(make("th", { scope: "col", class: kind ?? "" }, name));
+    table.append(make("thead", {}, head), make("tbody"));
+  }
+  renew(table.tBodies[0], rows.map((row, k) => {
+    const line = make("tr", { "data-key": keys[k] });
     row.forEach((content, i) => {
       const cell = i === 0 && kinds[0][1] === undefined ? make("th", { scope: "row" }) : make("td", { class: kinds[i][1] ?? "" });
       cell.append(content);
       line.append(cell);
     });
-    body.append(line);
-  }
-  table.replaceChildren(make("thead", {}, head), body);
+    return line;
+  }));
 }
 
 const STATE_CLASS = {
@@ -177,23 +198,26 @@ function showOverview(cluster, inPerSecond, opsPerSecond) {
     cells.push([`Save of the state, ${since(cluster, cluster.newest_save_unix_ms)} ago`, took]);
   }
   if (count(cluster.saves_failed) > 0) cells.push(["Failed saves", cluster.saves_failed, "bad"]);
-  byId("overview").replaceChildren(
-    ...cells.map(([name, value, kind]) => make("div", {}, make("dt", {}, name), make("dd", { class: kind ?? "" }, String(value)))));
+  renew(byId("overview"), cells.map(([name, value, kind], i) => make("div", { "data-key": String(i) },
+    make("dt", {}, name), make("dd", { class: kind ?? "" }, String(value)))));
   const leads = cluster.leader === "" ? "" : `, the scheduler at ${cluster.leader} leads`;
   byId("cluster").textContent =
     `${cluster.cluster_id}, Shoal ${cluster.software_version}, state in ${cluster.store}${leads}`;
   document.title = `Shoal ${cluster.cluster_id}`;
 }
 
-function showServers(servers, rates) {
-  const isLongGone = (server) =>
-    (server.state === "lost" || server.state === "left") && count(server.last_heartbeat_age_ms) > SHOWN_GONE_MS;
-  const gone = servers.filter(isLongGone).length;
-  const goneText = gone === 1 ? "1 server" : `${gone} servers`;
-  const leftOut =
-    gone === 0 ? "" : `${goneText} gone for more than an hour not shown (shoalctl servers --all shows them)`;
-  const rows = servers.flatMap((server, i) => {
-    if (isLongGone(server)) return [];
+// What is said of servers or jobs that are not shown any more.
+function leftOut(number, what) {
+  const text = number === 1 ? `1 ${what}` : `${number} ${what}s`;
+  return number === 0 ? "" : `${text} gone for more than an hour not shown (shoalctl ${what}s --all shows them)`;
+}
+
+function showServers(allServers, allRates) {
+  const isShown = (server) =>
+    (server.state !== "lost" && server.state !== "left") || count(server.last_heartbeat_age_ms) <= SHOWN_GONE_MS;
+  const servers = allServers.filter(isShown);
+  const rates = allRates.filter((_, i) => isShown(allServers[i]));
+  const rows = servers.map((server, i) => {
     const there = server.state === "live" || server.state === "draining";
     const of = (name) => (rates[i] === null ? null : rates[i][name]);
     const used = count(server.load?.slot_memory_used_bytes);
@@ -203,19 +227,26 @@ function showServers(servers, rates) {
       const share = `${Math.round((100 * used) / all)} % of ${bytes(all)}`;
       memory.append(make("meter", { min: 0, max: all, value: used, high: 0.9 * all, "aria-label": `slot memory in use: ${share}` }), share);
     }
-    return [[server.name, state(server.state), server.node, orDash(of("in"), bytes), orDash(of("out"), bytes),
+    return [server.name, state(server.state), server.node, orDash(of("in"), bytes), orDash(of("out"), bytes),
       orDash(of("chunks"), perSecond), there ? String(server.load?.groups_open ?? 0) : "–",
       there ? String(server.load?.peers ?? 0) : "–", memory,
-      `${age(count(server.last_heartbeat_age_ms))} ago`, server.reason]];
+      `${age(count(server.last_heartbeat_age_ms))} ago`, server.reason];
   });
   fill("servers", ["Server", "State|", "Node|", "In/s|number", "Out/s|number", "Chunks/s|number", "Groups|number", "Peers|number",
-    "Slot memory|", "Heartbeat|number", "Reason|text"], rows, "No server has registered. Start one with shoal-server.",
-    leftOut);
+    "Slot memory|", "Heartbeat|number", "Reason|text"], rows,
+    servers.map((server) => `${server.server_id}/${server.incarnation}`), "No server has registered. Start one with shoal-server.",
+    leftOut(allServers.length - servers.length, "server"));
 }
 
-function showJobs(cluster, jobs, rates) {
-  const rows = jobs.map(({ job, totals: all, slow_rank_nodes: nodes, trouble }, i) => {
-    const of = (name) => (rates[i] === null ? null : rates[i][name]);
+// Jobs with live ranks come first; of the others, those that ended last.
+function showJobs(cluster, allJobs, allRates) {
+  const isShown = ({ totals: all }) => all.live > 0 || all.newest_age_ms <= SHOWN_GONE_MS;
+  const rateOf = new Map(allJobs.map(({ job }, i) => [job.job_id, allRates[i]]));
+  const goneMs = ({ totals: all }) => (all.live > 0 ? -1 : all.newest_age_ms);
+  const jobs = allJobs.filter(isShown).sort((left, right) => goneMs(left) - goneMs(right));
+  const rows = jobs.map(({ job, totals: all, slow_rank_nodes: nodes, trouble }) => {
+    const rates = rateOf.get(job.job_id);
+    const of = (name) => (rates === null ? null : rates[name]);
     const ops = orDash(of("ops"), (value) => perSecond(value / all.live)); // every rank counts an op that all make
     const mean = of("ops") > 0 ? of("op_time_ns") / of("ops") / 1e6 : null;
     const slowest = of("ops") > 0 ? count(job.rates?.percentile_99_op_ns) / 1e6 : 0;
@@ -246,16 +277,24 @@ function showJobs(cluster, jobs, rates) {
       String(all.groups), said];
   });
   for (const id of [...jobTimes.keys()]) {
-    if (!jobs.some(({ job }) => job.job_id === id)) jobTimes.delete(id);
+    if (!rateOf.has(id)) jobTimes.delete(id);
   }
   fill("jobs", ["Job", "State|", "Ranks|number", "All-reduces/s|number", "Pushed/s|number", "Mean time|number", "p99|number",
-    "Last two minutes|", "Groups|number", "What is wrong|text"], rows, "No job has joined.");
+    "Last two minutes|", "Groups|number", "What is wrong|text"], rows, jobs.map(({ job }) => job.job_id), "No job has joined.",
+    leftOut(allJobs.length - jobs.length, "job"));
 }
 
-function showEvents(events) {
-  const rows = events.slice(-KEPT_EVENTS).reverse().map((event) => [
-    new Date(count(event.at_unix_ms)).toLocaleTimeString(), event.kind, event.subject, event.reason]);
-  fill("events", ["Time|moment", "Kind|kind", "What|", "Reason|text"], rows, "Nothing has happened yet.");
+// The time, with the date unless that is today.
+function moment(unixMs) {
+  const at = new Date(unixMs);
+  return at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString() : at.toLocaleString();
+}
+
+function showEvents(all) {
+  const events = all.slice(-KEPT_EVENTS).reverse();
+  const rows = events.map((event) => [moment(count(event.at_unix_ms)), event.kind, event.subject, event.reason]);
+  fill("events", ["Time|moment", "Kind|kind", "What|", "Reason|text"], rows, events.map((event) => event.sequence),
+    "Nothing has happened yet.");
 }
 
 function forgetAll() {

@@ -85,8 +85,9 @@ class Release:
         self.expect(wanted)
         self.expect_settings(settings)
 
-    def fail_without_image(self, *arguments: object) -> None:
-        """That `helm install` or `helm upgrade` of an image that is nowhere fails by itself, within its timeout."""
+    def fail_without_image(self, selector: str, *arguments: object) -> None:
+        """That `helm install` or `helm upgrade` of an image that is nowhere fails by itself, within its timeout.
+        `selector`: of the pods that it is for."""
         began = time.monotonic()
         limit_s = HELM_GIVES_UP_S + HELM_ENDS_S
         try:
@@ -97,16 +98,16 @@ class Release:
             said = str(refusal)
         else:
             raise LabError(
-                f"helm {arguments[0]} --wait succeeded with servers of the image :{MISSING_TAG}, which does not exist:"
+                f"helm {arguments[0]} --wait succeeded with pods of the image :{MISSING_TAG}, which does not exist:"
                 " see `kubectl get pods`"
             )
 
         def image_is_missing() -> bool:
-            statuses = [each for pod in self.lab.pods(SERVERS).values() for each in statuses_of(pod)]
+            statuses = [each for pod in self.lab.pods(selector).values() for each in statuses_of(pod)]
             reasons = [each.get("state", {}).get("waiting", {}).get("reason") for each in statuses]
             return bool({"ErrImagePull", "ImagePullBackOff"} & set(reasons))
 
-        wait_until(f"a server waits for the image :{MISSING_TAG}; helm said: {said}", image_is_missing)
+        wait_until(f"a pod waits for the image :{MISSING_TAG}; helm said: {said}", image_is_missing)
 
     # -- what must hold
 
@@ -202,9 +203,24 @@ class Release:
 
     def install_with_own_values(self, tag: str) -> None:
         """The chart's own ones, but for the build: one scheduler with a volume, and two servers."""
-        images = f"scheduler.image.tag={tag},server.image.tag={tag}"
+        images = images_of(tag)
         self.lab.helm("install", RELEASE, CHART, "--wait", "--timeout=5m", "--set", images, seconds=330)
-        self.wait_for_servers(2)
+        self.expect(own_values(tag))
+
+    def upgrade_build_with_own_values(self, tag: str) -> None:
+        """Scheduler and servers at once."""
+        self.upgrade_own_values(images_of(tag))
+        self.expect(own_values(tag))
+
+    def rollback_own_values(self, tag: str) -> None:
+        """To the revision before, which was of this build."""
+        self.lab.helm("rollback", RELEASE, "--wait", "--timeout=5m", seconds=330)
+        self.expect(own_values(tag))
+
+    def mistype_scheduler(self) -> None:
+        """An upgrade to a scheduler's image that is missing, which fails."""
+        missing = f"scheduler.image.tag={MISSING_TAG}"
+        self.fail_without_image(SCHEDULERS, "upgrade", RELEASE, CHART, "--reuse-values", "--set", missing)
 
     def upgrade_own_values(self, change: str) -> None:
         upgrade = ("upgrade", RELEASE, CHART, "--reuse-values", "--wait", "--timeout=5m", "--set")
@@ -267,7 +283,7 @@ class Release:
         self.lab.namespace = MISTYPED
         images = f"scheduler.image.tag={tag},server.image.tag={MISSING_TAG}"
         chosen = ("--create-namespace", "--set", images, "--set", "scheduler.persistence.enabled=false")
-        self.fail_without_image("install", RELEASE, CHART, *chosen)
+        self.fail_without_image(SERVERS, "install", RELEASE, CHART, *chosen)
         self.lab.helm("uninstall", RELEASE, "--wait", "--timeout=3m")
         wait_until("nothing of the release is left", lambda: not objects_of_release(self.lab))
         self.lab.kubectl("delete", "namespace", MISTYPED)
@@ -276,10 +292,20 @@ class Release:
     def upgrade_to_missing_image(self, tag: str) -> None:
         """It fails, and takes one server only."""
         values = self.values(Wanted(tag, server_values={"image": {"tag": MISSING_TAG}}))
-        self.fail_without_image("upgrade", RELEASE, CHART, "--values", values)
+        self.fail_without_image(SERVERS, "upgrade", RELEASE, CHART, "--values", values)
         ready = [name for name, pod in self.lab.pods(SERVERS).items() if is_ready(pod)]
         if len(ready) != 2:
             raise LabError(f"of 3 servers only {ready} are ready: an upgrade must go on only when a new server is")
+
+
+def images_of(tag: str) -> str:
+    """As values for --set."""
+    return f"scheduler.image.tag={tag},server.image.tag={tag}"
+
+
+def own_values(tag: str) -> Wanted:
+    """What a release of the chart's own values has, of that build."""
+    return Wanted(tag, servers=2, schedulers=1)
 
 
 def statuses_of(pod: dict) -> list[dict]:

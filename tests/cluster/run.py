@@ -50,7 +50,8 @@ def page_of(record: dict) -> str:
         " table happened. No op failed. All ranks ended with the same parameters, bit for bit, as those of a job that"
         f" trained as many steps while nothing happened (SHA-256 {real['digest'][:16]}...). Each step also sleeps"
         f" {COMPUTE_MS} ms, in place of computation. An event has ended when all pods are ready and all servers are"
-        " live.",
+        " live. Before it, another such job lived through an upgrade and a rollback of the chart's own installation:"
+        " one scheduler and two servers.",
         "",
         "| event | took (s) | steps of the job during it and the next 20 | longest of these steps (s) |",
         "|---|---:|---:|---:|",

@@ -28,7 +28,7 @@ from release import (
 from training_job import Job
 
 STEPS_MEANWHILE = 20  # of the job, after each of the things that are done, before the next
-STEPS_WITHOUT_SCHEDULER = 200  # longer than two leases
+STEPS_WITHOUT_SCHEDULER = 1000  # some 40 s: many leases
 COMPUTE_MS = 30
 # The old servers wait for the job, and then end; Kubernetes tries to make pods of the same names after pauses that
 # double, so at most after twice as long; and the new ones start.
@@ -276,7 +276,7 @@ def on_real_nodes(lab: Lab, tree: str, other: str, server: str, trainer: str) ->
     lab.kubectl("create", "namespace", NAMESPACE)
     lab.namespace = NAMESPACE
     walk = Walk(lab)
-    with_own_values(walk, tree)
+    with_own_values(walk, tree, other, trainer)
     wanted = Wanted(tree)
     lab.apply([each for each in yaml.safe_load_all(ETCD) if each])
     walk.do("an etcd of three members", lambda: lab.kubectl("rollout", "status", "statefulset/etcd", "--timeout=280s"))
@@ -320,8 +320,8 @@ def on_real_nodes(lab: Lab, tree: str, other: str, server: str, trainer: str) ->
     }
 
 
-def with_own_values(walk: Walk, tree: str) -> None:
-    """Before there is an etcd and a job."""
+def with_own_values(walk: Walk, tree: str, other: str, trainer: str) -> None:
+    """Before there is an etcd, with a job of its own."""
     walk.do(
         "`helm install --wait` of servers whose image is missing fails; `helm uninstall`",
         lambda: walk.install_missing_image(tree),
@@ -330,6 +330,19 @@ def with_own_values(walk: Walk, tree: str) -> None:
         "`helm install --wait` with the chart's own values: one scheduler with a volume, two servers",
         lambda: walk.install_with_own_values(tree),
     )
+    job = Job(walk.lab, "first", trainer, "--until=/tmp/stop", f"--compute-ms={COMPUTE_MS}")
+    walk.do("another Job of four pods trains", job.wait_for_start)
+    walk.job = job
+    walk.do(
+        f"`helm upgrade` to the build of {other}, of the scheduler and both servers",
+        lambda: walk.upgrade_build_with_own_values(other),
+    )
+    walk.do("`helm rollback`", lambda: walk.rollback_own_values(tree))
+    walk.do("`helm upgrade` to a scheduler's image that is missing fails", walk.mistype_scheduler)
+    walk.do("`helm rollback` from it", lambda: walk.rollback_own_values(tree))
+    job.stop()
+    job.finish(PATIENCE_S)
+    walk.job = None
     walk.do(
         "another size of the volume: `kubectl delete statefulset --cascade=orphan`, `helm upgrade`",
         walk.change_volume,

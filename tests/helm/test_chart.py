@@ -146,6 +146,14 @@ def test_selectors_meet_the_pods(helm: Helm, values: dict, role: str):
     assert not selects(service["spec"]["selector"], other["spec"]["template"]["metadata"]["labels"])
     for constraint in workload["spec"]["template"]["spec"].get("topologySpreadConstraints", []):
         assert selects(constraint["labelSelector"]["matchLabels"], pod_labels)
+    assert workload["spec"]["podManagementPolicy"] == "Parallel", "in order, a pod that can't start is never replaced"
+
+
+def test_members_are_spread_over_nodes(helm: Helm):
+    objects = helm.render(VALUES["several schedulers"])
+    for role in ("scheduler", "server"):
+        [constraint] = one(objects, "StatefulSet", role)["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        assert (constraint["topologyKey"], constraint["maxSkew"]) == ("kubernetes.io/hostname", 1)
 
 
 def test_servers_advertise_their_pods_address_or_that_of_a_second_network(helm: Helm):
@@ -423,7 +431,10 @@ def test_slot_memory_as_a_number_reaches_the_server(helm: Helm):
 
 
 def test_slot_memory_that_fits_is_taken(helm: Helm):
-    for slots, limit in (("256M", "512Mi"), ("4GiB", "8Gi"), ("1G", "2G"), (268435456, "1Gi"), ("1G", "0.002T")):
+    for slots, limit in (
+        ("256M", "512Mi"), ("4GiB", "8Gi"), ("1G", "2G"), (268435456, "1Gi"), ("1G", "0.002T"), ("256M", "1e9"),
+        ("256M", "1000000000000m"), ("3G", "3490M"),
+    ):  # fmt: skip
         helm.render({"server": {"slotMemory": slots, "resources": {"limits": {"memory": limit}}}})
 
 
@@ -512,6 +523,8 @@ def test_helm_test_fails_while_servers_are_missing(helm: Helm, tmp_path: pathlib
         ({"logFormat": "xml"}, "logFormat"),
         ({"server": {"slotMemory": "800M"}}, "slotMemory 800M does not fit into the memory limit 1Gi"),
         ({"server": {"slotMemory": 1073741824}}, "does not fit"),
+        ({"server": {"slotMemory": "3840M", "resources": {"limits": {"memory": "4G"}}}}, "does not fit"),
+        ({"server": {"slotMemory": "3G", "resources": {"limits": {"memory": "3480M"}}}}, "does not fit"),
         ({"clientConfig": {"minServers": 0}}, "minServers"),
         ({"server": {"hostNetwork": True}, "networkPolicy": {"enabled": True}}, "has no effect"),
     ],

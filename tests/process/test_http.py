@@ -130,6 +130,30 @@ def test_a_scheduler_is_ready_as_soon_as_it_answers_and_needs_nobody_else_for_it
     assert is_ready(), "its only server is lost"
 
 
+def answer_to(method: str, url: str) -> tuple[str, bytes]:
+    """The status line and headers, and what follows them."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    address, port = host.rsplit(":", 1)
+    with socket.create_connection((address, int(port)), timeout=10) as connection:
+        connection.sendall(f"{method} /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head.decode(), body
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/cluster.json", "/metrics", "/healthz", "/readyz"])
+def test_head_is_answered_as_get_without_the_body(cluster: Cluster, path: str):
+    address = http_address(cluster.start_scheduler("--http", f"{LOOPBACK}:0"))
+    cluster.wait_until(lambda: get(f"{address}{path}")[0] == 200, "there is something to get")
+    length = re.compile(r"^Content-Length: \d+$", re.MULTILINE)  # which a metric may change
+    head, body = answer_to("HEAD", f"{address}{path}")
+    assert head.startswith("HTTP/1.1 200 OK\r\n") and body == b""
+    with_body, got = answer_to("GET", f"{address}{path}")
+    assert length.sub("", head) == length.sub("", with_body)
+    assert f"Content-Length: {len(got)}\r\n" in with_body and got != b""
+    assert re.search(r"Content-Length: [1-9]", head), "that of the body that GET has"
+
+
 def test_a_server_that_has_not_registered_is_healthy_and_not_ready(cluster: Cluster):
     server = cluster.launch_server("--http", f"{LOOPBACK}:0", scheduler=f"{LOOPBACK}:1")
     address = http_address(server)

@@ -160,6 +160,72 @@ def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, b
     assert complaints(browser) == []
 
 
+def test_jobs_with_live_ranks_come_first_and_old_ones_are_not_shown(cluster: Cluster, browser: webdriver.Chrome):
+    open_page(browser, page_of(cluster.start_scheduler("--http", f"{LOOPBACK}:0")))
+    wait_until(lambda: text_of(browser, "news") == "Live", browser, "the page has its first look")
+    document = browser.execute_async_script("fetch('cluster.json').then((it) => it.json()).then(arguments[0])")
+
+    def job(number: int, name: str, live: int, newest_age_ms: int) -> dict:
+        totals = dict.fromkeys(("ops", "failed", "pushed", "pulled", "op_time_ns", "groups", "age_ms"), 0)
+        totals |= {"live": live, "newest_age_ms": newest_age_ms}
+        state = "running" if live else "ended"
+        job = {"job_id": str(number), "name": name, "state": state, "world_size": 1}
+        return {"job": job, "totals": totals, "slow_rank_nodes": [], "trouble": []}
+
+    document["jobs"] = [
+        job(1, "old", 0, 3_601_000),
+        job(2, "earlier", 0, 3_000_000),
+        job(3, "just-now", 0, 1000),
+        job(4, "open", 1, 900),
+    ]
+    text_shown(browser, document)
+    names = "return [...document.querySelectorAll('#jobs tbody th')].map((cell) => cell.textContent)"
+    assert browser.execute_script(names) == ["open", "just-now", "earlier"]
+    gone = "1 job gone for more than an hour not shown (shoalctl jobs --all shows them)"
+    assert gone in browser.find_element(By.TAG_NAME, "main").text
+    document["jobs"] = document["jobs"][2:]
+    text_shown(browser, document)
+    assert browser.execute_script(names) == ["open", "just-now"]
+    assert gone not in browser.find_element(By.TAG_NAME, "main").text
+    assert complaints(browser) == []
+
+
+def test_an_ended_job_says_when_something_was_last_heard_of_it(cluster: Cluster):
+    address = page_of(cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=1000))
+    cluster.start_server("alpha")
+    ranks = cluster.start_ranks(2)
+    for rank in ranks:
+        assert rank.wait() == 0
+
+    def newest_age_ms() -> int:
+        with urllib.request.urlopen(address + "cluster.json", timeout=10) as answer:
+            [job] = json.load(answer)["jobs"]
+        return 0 if job["job"]["state"] != "ended" else job["totals"]["newest_age_ms"]
+
+    cluster.wait_until(lambda: newest_age_ms() > 2000, "the ended job's age grows")
+
+
+def test_a_selection_lasts_from_look_to_look(cluster: Cluster, browser: webdriver.Chrome):
+    open_page(browser, page_of(cluster.start_scheduler("--http", f"{LOOPBACK}:0")))
+    cluster.start_server("alpha")
+    wait_until(lambda: "server-registered" in text_of(browser, "events"), browser, "there is an event")
+    select = """
+      const cells = [...document.querySelectorAll("#events tbody td.kind")];
+      document.getSelection().selectAllChildren(cells.find((cell) => cell.textContent === "server-registered"));
+      window.looks = 0;
+      const shown = show;
+      show = (document) => { shown(document); window.looks += 1; };"""
+    browser.execute_script(select)
+    cluster.start_server("beta")
+    wait_until(lambda: "beta" in text_of(browser, "events"), browser, "there is another event above it")
+    wait_until(lambda: browser.execute_script("return window.looks") >= 2, browser, "the page has looked again")
+    assert browser.execute_script("return document.getSelection().toString()").strip() == "server-registered"
+    registered = "return [...document.querySelectorAll('#events tbody tr')].map((row) => row.innerText)"
+    rows = [row for row in browser.execute_script(registered) if "server-registered" in row]
+    assert "beta" in rows[0] and "alpha" in rows[1], "the newest is the first"
+    assert complaints(browser) == []
+
+
 def test_it_goes_on_when_the_scheduler_is_back(cluster: Cluster, browser: webdriver.Chrome, tmp_path: pathlib.Path):
     options = ["--state-file", str(tmp_path / "state")]
     scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", *options)

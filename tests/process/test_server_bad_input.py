@@ -110,7 +110,8 @@ def test_wrong_usage(cluster: Cluster, options: list[str], text: str):
 def test_help_lists_every_option_with_default_and_unit(cluster: Cluster):
     server = cluster.start([program("shoal-server"), "--help"])
     assert server.wait() == 0
-    options = re.findall(r"^  --([a-z-]+)( [A-Z:_]+)?\n      .+\n      Default: (.*)$", server.output, re.MULTILINE)
+    entry = r"^  --([a-z-]+)( [A-Z:_]+)?\n(?:      .+\n)+?      Default: (.*)$"
+    options = re.findall(entry, server.output, re.MULTILINE)
     names = [name for name, _, _ in options]
     for name in ["scheduler", "advertise", "io-threads", "slot-memory", "port-base", "drain-timeout", "timeout"]:
         assert name in names

@@ -33,6 +33,11 @@ def test_one_letter_asks_for_help_as_well(name: str):
     assert (said.stdout, said.stderr) == (reference_pages.help_of(name), "")
 
 
+@pytest.mark.parametrize("name", ["shoal-scheduler", "shoal-server", "shoalctl", "shoal-perf"])
+def test_help_fits_a_hundred_columns(name: str):
+    assert [line for line in reference_pages.help_of(name).splitlines() if len(line) > 100] == []
+
+
 def test_the_exit_codes_of_shoalctl_are_on_it():
     rows = re.findall(r"^\| `(\d)` \| (.+) \|$", reference_pages.exit_codes_table("shoalctl"), re.MULTILINE)
     assert [code for code, _ in rows] == ["0", "1", "2", "3"]

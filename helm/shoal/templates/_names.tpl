@@ -69,13 +69,14 @@ schedulers the name has all addresses: a member goes on by another one without w
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ int64 . }}{{ end }}
 {{- end }}
 
-{{/* A number of bytes: of slotMemory, whose K, M and G are powers of 1024, and of Kubernetes, whose are not without i. */}}
+{{/* A number of bytes. `thousand`: what K, M, G and T stand for the powers of; 1024 in slotMemory, 1000 in Kubernetes. */}}
 {{- define "shoal.bytes" -}}
-{{- $text := include "shoal.plain" . }}
-{{- $number := regexFind "^[0-9.]+" $text | float64 }}
-{{- $unit := regexReplaceAll "^[0-9.]+" $text "" | trimSuffix "B" }}
-{{- $factors := dict "" 1.0 "k" 1000.0 "K" 1024.0 "Ki" 1024.0 "M" 1048576.0 "Mi" 1048576.0 "G" 1073741824.0 "Gi" 1073741824.0 "T" 1e12 "Ti" 1099511627776.0 }}
-{{- printf "%f" (mulf $number (get $factors $unit | default 1.0)) }}
+{{- $text := include "shoal.plain" .value }}
+{{- $number := regexFind "^[0-9.]+([eE][0-9]+)?" $text }}
+{{- $unit := trimPrefix $number $text | trimSuffix "B" }}
+{{- $k := float64 .thousand }}
+{{- $factors := dict "" 1.0 "m" 0.001 "k" 1000.0 "K" $k "M" (mulf $k $k) "G" (mulf $k $k $k) "T" (mulf $k $k $k $k) "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 }}
+{{- printf "%f" (mulf (float64 $number) (get $factors $unit | default 1.0)) }}
 {{- end }}
 
 {{/* Both programs run without privileges, on a read-only root, as the images' user. */}}

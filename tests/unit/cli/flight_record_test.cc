@@ -106,6 +106,19 @@ TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
   EXPECT_FALSE(record->is_cut_off);
 }
 
+TEST(FlightRecord, WhatATerminalWouldObeyIsTakenOut) {
+  const absl::StatusOr<FlightRecord> record = ParseFlightRecord(
+      "rank 0 of job \"g\x1b]0;title\x07pt\" on node-1, group \"ddp\" (group=12) failed: ABORTED: it\xc2\x9b"
+      "31m\r\nwas lost\nThe last 1 of 1 events, in seconds before unix_ms=1700000000123:\n"
+      "-0.500000 close\x1b[2J peer=4\n");
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->member, "rank 0 of job \"g?]0;title?pt\" on node-1");
+  EXPECT_EQ(record->why, "ABORTED: it?31m? was lost");
+  EXPECT_EQ(record->entries.at(0).what, "close?[2J");
+  EXPECT_THAT(std::string(ParseFlightRecord("\x1b[31mred\n").status().message()),
+              HasSubstr("line 1 is not understood: \"?[31mred\""));
+}
+
 TEST(FlightRecord, ReadsOpsWithinTheNode) {
   FlightRecorder recorder;
   recorder.AddNodeOp({.group = 12,

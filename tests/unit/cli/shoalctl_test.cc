@@ -384,6 +384,8 @@ TEST(CompletionTest, BashCompletesCommandsOptionsAndNames) {
   EXPECT_EQ(OfferedByBash("false", "shoalctl --sch", 1), "--scheduler\n");
   EXPECT_EQ(OfferedByBash("false", "shoalctl completion z", 2), "zsh\n");
   EXPECT_EQ(OfferedByBash("false", "shoalctl map x", 2), "\n");
+  EXPECT_EQ(OfferedByBash("false", "shoalctl events --kind rank-l", 3), "rank-lost\n");
+  EXPECT_EQ(OfferedByBash("false", "shoalctl trace gpt -o g", 4), "\n") << "a file of any name";
   v1::ListServersResponse servers;
   for (const std::string name : {"alpha", "beta"}) {
     v1::ServerStatus* server = servers.add_servers();
@@ -537,7 +539,10 @@ TEST(ShoalctlHelpTest, EachOptionGoesWithACommandOrWithAll) {
     EXPECT_LT(std::count(help.begin(), help.end(), '\n'), 40) << help;
     of_commands += help;
   }
-  std::istringstream lines(RunTool({"-h"}).out);
+  const std::string of_all = RunTool({"-h"}).out;
+  std::istringstream all_lines(of_commands + of_all);
+  for (std::string line; std::getline(all_lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  std::istringstream lines(of_all);
   size_t options = 0;
   for (std::string line; std::getline(lines, line);) {
     const size_t dashes = line.find("--");

@@ -9,6 +9,7 @@
 #include "cli/doctor.h"
 #include "cli/top.h"
 #include "core/op_time_histogram.h"
+#include "core/wrap_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/status_text.h"
@@ -85,19 +86,6 @@ TEST(TablesTest, StragglersAreRanksAndServers) {
             "gpt  server alpha  node-a  40 % of the time  10.0 s ago  slow-server\n"
             "rank 2 of job gpt: the others wait 12.34 ms an op for it; look at its link\n"
             "server alpha for job gpt: look at its node\n");
-}
-
-TEST(TablesTest, ParagraphsAreWrappedAtWords) {
-  const std::string words = "two words";
-  EXPECT_EQ(WrapText(words, 4), "two words\n");
-  const std::string long_word(98, 'x');
-  EXPECT_EQ(WrapText("a " + long_word + " b", 4), "a " + long_word + "\n    b\n");
-  EXPECT_EQ(WrapText("words " + long_word + " b", 4), "words\n    " + long_word + "\n    b\n");
-  EXPECT_EQ(WrapText("  -> do", 5), "  -> do\n");
-  for (const size_t length : {97, 98, 99, 100}) {
-    const std::string word(length, 'x');
-    EXPECT_EQ(WrapText(word + "  next", 4), word + "\n    next\n") << "no line ends or begins with its two spaces";
-  }
 }
 
 TEST(TablesTest, AnEventFitsAHundredColumns) {

@@ -112,6 +112,22 @@ TEST(CompareDigests, RanksThatReducedOnDevicesAreToldWithHowOften) {
   EXPECT_THAT(CompareDigests(many).remarks, ElementsAre(HasSubstr(", 1 of rank 7 and those of 3 more. ")));
 }
 
+TEST(CompareDigests, WhatATerminalWouldObeyIsTakenOut) {
+  const auto record_of = [](const std::string& elements) {
+    return absl::StrCat("rank 0\nleft_out=0\ngroup=1 ranks=2 op=1 elements=", elements,
+                        " dtype=float32 crc64=0 name=a\x1b[31m\n");
+  };
+  const Verification verification = CompareDigests({.records = {{"rank 0", record_of("1")},
+                                                                {"rank 1", record_of("\xc2\x9b"
+                                                                                     "2J")}},
+                                                    .remarks = {}});
+  EXPECT_EQ(VerificationText(verification),
+            "1 all-reduces of 1 group compared over 2 ranks: 1 differ.\n"
+            "  all-reduce 1 of group \"a?[31m\":\n"
+            "    crc64 0 of 1 float32: rank 0\n"
+            "    crc64 0 of ?2J float32: rank 1\n");
+}
+
 TEST(CompareDigests, ManyDifferencesAreCountedAndTheFirstOnesShown) {
   std::vector<Op> ops;
   for (uint64_t op = 1; op <= 25; ++op) ops.push_back({1, op, op});

@@ -146,6 +146,12 @@ TEST_F(OptionTableTest, SomeOptionsCanBeShownByThemselves) {
             "  -t, --io-threads N\n      Threads.\n      Default: 1 [N]\n"
             "  --reflection\n      Reflection.\n      Default: false. Environment: T_REFLECTION\n");
   EXPECT_EQ(table_.Entries({}), "");
+  bool is_long = false;
+  table_.Flag("long", "", "It is " + std::string(80, 'x') + " words long, which is more than a line has room for.",
+              &is_long);
+  EXPECT_EQ(table_.Entries({"long"}), "  --long\n      It is " + std::string(80, 'x') +
+                                          " words\n      long, which is more than a line has room for.\n"
+                                          "      Default: false\n");
   EXPECT_EQ(table_.Synopsis({"io-threads", "listen", "reflection"}), "--listen IP:PORT, --io-threads N, --reflection");
 }
 
