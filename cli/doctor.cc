@@ -488,7 +488,11 @@ std::string FindingsText(const std::vector<Finding>& findings, bool bandwidth_as
   }
   const std::string counts = absl::StrCat(Plural(CountOf(findings, Verdict::kProblem), "problem"), ", ",
                                           Plural(CountOf(findings, Verdict::kWarning), "warning"));
-  const char* const more = bandwidth_asked ? "." : "; --bandwidth also measures what the ways carry.";
+  const char* const more =
+      bandwidth_asked
+          ? "."
+          : "; --bandwidth also sends data, by UCX's ports and in packets of full size, and measures what the "
+            "ways carry.";
   text += WrapText(absl::StrCat(counts, ". The ports were tried at which servers are reached", more), 0);
   return text;
 }

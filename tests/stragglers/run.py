@@ -45,7 +45,8 @@ PATIENCE_S = 60
 MOST_STEPS = 5  # until the last of those who are slow is named
 OPTIONS = ["-n", "1000000", "-c", "0", "-w", "0", "-b", "1M"]
 # Of tensors of which every server has many chunks, in shared memory.
-LARGE = ["-b", "64M", "--pause", "20000"]
+LARGE_PAUSE_US = 20_000
+LARGE = ["-b", "64M", "--pause", str(LARGE_PAUSE_US)]
 LARGE_OPS_OF_A_STEP = 30
 TURN_S = 0.04  # of a server that runs for half of the time
 
@@ -184,6 +185,14 @@ def cases() -> list[Case]:
             "a server that runs for half of the time, shared memory, 64 MiB",
             {server},
             lambda: over_shared_memory(usual=LARGE, slow_server=True),
+            LARGE_OPS_OF_A_STEP,
+        ),
+        Case(
+            "two at once, shared memory, 64 MiB: 400 ms more compute, and a server that runs for half of the time",
+            {"rank 1: late-compute", server},
+            lambda: over_shared_memory(
+                usual=LARGE, more={1: ["-b", "64M", "--pause", str(LARGE_PAUSE_US + 400_000)]}, slow_server=True
+            ),
             LARGE_OPS_OF_A_STEP,
         ),
     ]

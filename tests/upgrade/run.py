@@ -29,6 +29,7 @@ from etcd_process import Etcd
 from job_runs import digests, let_go_on, wait_for_line_of_all
 
 RESULTS = pathlib.Path(__file__).parent / "results"
+RANK_OF_BUILD = str(pathlib.Path(__file__).with_name("rank_of_build.py"))
 PROGRAMS = ("bin/shoal-scheduler", "bin/shoal-server", "bin/shoalctl", "lib/libshoal.so")
 SERVERS = ("alpha", "beta", "gamma")
 WORLD_SIZE = 4
@@ -76,7 +77,7 @@ class Job:
     def __init__(self, cluster: Cluster, build: Build, name: str):
         self.name, self.build = name, build
         self.rounds = 0
-        command = [sys.executable, build.rank_program, "--library", build.file("lib/libshoal.so")]
+        command = [sys.executable, RANK_OF_BUILD, build.rank_program, "--library", build.file("lib/libshoal.so")]
         command += ["--scheduler", cluster.scheduler_address, "--world-size", str(WORLD_SIZE), "--job", name]
         command += ["--count", "150001", "--rounds", str(ROUNDS), "--hold"]
         self.ranks = [cluster.start([*command, "--rank", str(rank)]) for rank in range(WORLD_SIZE)]
