@@ -1,5 +1,5 @@
-"""Runs the rank program of another build's tree, whose structs of the C ABI fit that build's library, with the inputs that
-this tree's rank program makes: so jobs of both builds must have the same bits.
+"""Runs the rank program of another build's tree, whose structs of the C ABI fit that build's library, with the inputs
+that this tree's rank program makes: so jobs of both builds must have the same bits.
 
 `rank_of_build.py RANK_PROGRAM OPTION...`: the options are those of the rank program.
 """
