@@ -151,6 +151,10 @@ absl::Status CheckOptions(const Command& command, const OptionTable& table) {
   if (!(command.deadline_s >= 0 && command.deadline_s <= kMostSeconds)) {
     return absl::InvalidArgumentError("--deadline takes 0 to 86400 seconds");
   }
+  if (table.IsOnCommandLine("deadline") && !command.wait) {
+    return absl::InvalidArgumentError(
+        "--deadline is how long drain --wait waits; without --wait it does not wait at all");
+  }
   if (!(command.interval_s >= 0.1 && command.interval_s <= kMostSeconds)) {
     return absl::InvalidArgumentError("--interval takes 0.1 to 86400 seconds");
   }

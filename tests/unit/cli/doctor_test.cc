@@ -139,7 +139,7 @@ TEST(DoctorTest, AServerWhoseBandwidthWasNotMeasuredIsNamedWithTheReason) {
 
 TEST(DoctorTest, WhoHasMeasuredTheBandwidthIsNotToldToDoSo) {
   const std::vector<Finding> findings = Judge(Healthy());
-  EXPECT_THAT(FindingsText(findings, /*bandwidth_asked=*/false), HasSubstr("--bandwidth also sends data"));
+  EXPECT_THAT(FindingsText(findings, /*bandwidth_asked=*/false), HasSubstr("--bandwidth also sends"));
   EXPECT_THAT(FindingsText(findings, /*bandwidth_asked=*/true), Not(HasSubstr("--bandwidth")));
 }
 

@@ -491,6 +491,7 @@ TEST(ShoalctlErrorsTest, BadUsage) {
       {{"top", "--json", "--scheduler", "h:1"}, "top prints no JSON"},
       {{"top", "--interval", "0", "--scheduler", "h:1"}, "--interval takes 0.1"},
       {{"drain", "a", "--deadline", "-1", "--scheduler", "h:1"}, "--deadline takes"},
+      {{"drain", "a", "--deadline", "5", "--scheduler", "h:1"}, "--deadline is how long drain --wait waits"},
       {{"status", "--timeout", "nan", "--scheduler", "h:1"}, "--timeout takes"},
       {{"status", "--timeout", "0", "--scheduler", "h:1"}, "--timeout takes"},
   };
