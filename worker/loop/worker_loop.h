@@ -1,5 +1,6 @@
 // The worker's I/O loop: Poll -> Step -> Execute around a WorkerMachine, its transport, the reduction within its node
-// and copies from and to devices.
+// and copies from and to devices. A run that starts an op within the node does it twice for that one
+// (docs/adr/0016-callers-run-the-loop-for-small-ops.md).
 //
 // Thread: one thread at a time calls RunOnce. RunOnce never blocks and reads no clock; between calls that thread may
 // sleep until NextDeadlineNs(), a new command, or a wake_fd of the transport or the reduction.
