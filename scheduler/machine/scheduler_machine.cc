@@ -51,6 +51,7 @@ SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedStat
       journal_(is_new || state.reserved_event_numbers != 0 ? state.reserved_event_numbers
                                                            : kEventNumbersOfOlderReleases),
       saves_(is_new),
+      heard_at_ns_(now.monotonic_ns),
       map_(std::make_shared<const ShardMap>()),
       next_group_id_(state.next_group_id) {
   servers_.Restore(state.servers, state.next_server_id, now);
@@ -113,9 +114,9 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
 // When several nodes fall silent at the same moment, the cause is far more likely this node's network than theirs.
 uint64_t SchedulerMachine::SilenceOfAllNs(Now now) const {
   // A process that waits to take over a rank has reached this node after the rank's holder fell silent.
-  if (!heard_at_ns_.has_value() || !held_joins_.empty()) return 0;
+  if (!held_joins_.empty()) return 0;
   // Each heartbeat asks, and to walk through all members takes long where there are many.
-  const uint64_t silence_ns = now.monotonic_ns - *heard_at_ns_;
+  const uint64_t silence_ns = now.monotonic_ns - heard_at_ns_;
   if (silence_ns < LeastSilenceNs()) return 0;
   std::vector<NodePlace> places;
   servers_.AddLivePlaces(&places);
@@ -146,10 +147,14 @@ bool SchedulerMachine::RenewLeasesWhileCutOff(Now now) {
   const uint64_t silence_ns = SilenceOfAllNs(now);
   if (ExcuseAfter(silence_ns, now) != Silence::kLong) return false;
   if (!std::exchange(cut_off_, true)) {
-    Record(EventKind::kSchedulerCutOff, absl::StrCat("cluster ", cluster_id_),
-           absl::StrCat("no heartbeat from any node for ", Seconds(silence_ns),
-                        "; assuming this node's network is down; no member is marked lost; check this node's network"),
-           now);
+    const std::string why =
+        has_heard_any_ ? absl::StrCat("no heartbeat from any node for ", Seconds(silence_ns),
+                                      "; assuming this node's network is down; no member is marked lost; check this "
+                                      "node's network")
+                       : absl::StrCat("no member has been heard since this scheduler began ", Seconds(silence_ns),
+                                      " ago; assuming that they can't reach it yet; no member is marked lost; check "
+                                      "this node's network, and that the members' name for the scheduler leads here");
+    Record(EventKind::kSchedulerCutOff, absl::StrCat("cluster ", cluster_id_), why, now);
   }
   return true;
 }
@@ -162,6 +167,7 @@ void SchedulerMachine::HeardOfMember(Now now) {
            now);
   }
   heard_at_ns_ = now.monotonic_ns;
+  has_heard_any_ = true;
 }
 
 // ---- events ----

@@ -244,7 +244,8 @@ class SchedulerMachine {
   SaveQueue saves_;
   Traces traces_;
   FlightRecords flight_records_;
-  std::optional<uint64_t> heard_at_ns_;        // of any member; none since the start
+  uint64_t heard_at_ns_;                       // of any member; before the first one: the start
+  bool has_heard_any_ = false;                 // member, since the start
   bool cut_off_ = false;                       // as far as the journal says
   std::shared_ptr<const ShardMap> map_;        // with all changes
   std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved

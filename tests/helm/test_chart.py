@@ -408,6 +408,7 @@ def test_members_are_given_the_addresses_of_all_schedulers(helm: Helm):
     objects = helm.render(VALUES["several schedulers"])
     everyone = one(objects, "Service", "schedulers")
     assert everyone["spec"]["clusterIP"] == "None"
+    assert everyone["spec"]["publishNotReadyAddresses"] is True
     schedulers = one(objects, "StatefulSet", "scheduler")["spec"]["template"]["metadata"]["labels"]
     assert selects(everyone["spec"]["selector"], schedulers)
 

@@ -226,6 +226,35 @@ TEST(MachineServersTest, F12MembersOnSeveralNodesThatFallSilentTogetherAreNotBla
   EXPECT_EQ(Map(harness)->shards().size(), 1u) << "but who does not come within it is lost";
 }
 
+// Names and routes may lead to a scheduler that was started again some seconds after it has begun, and not for all
+// members at the same time.
+TEST(MachineServersTest, F12WhoFindsTheSchedulerAgainLateIsNotLost) {
+  MachineHarness before;
+  const auto a = before.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto job = before.Ask<JobJoined>(Join("j", 1, 0, 21)).job;
+  MachineHarness harness(before.last_saved());
+  harness.Advance(3 * kTtlMs);
+  EXPECT_EQ(Map(harness)->shards().size(), 1u);
+  ASSERT_EQ(std::ranges::count(harness.EventKinds(), "scheduler-cut-off"), 1);
+  EXPECT_THAT(harness.events().back().reason, HasSubstr("no member has been heard since this scheduler began"));
+  harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
+  harness.Advance(kTtlMs - 1);
+  EXPECT_TRUE(harness.Try(Beat(job, 0, 21)).ok()) << "one full lease since the first was heard";
+
+  harness = MachineHarness(before.last_saved());
+  harness.Advance(kTtlMs - 1);
+  harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
+  harness.Advance(kTtlMs - 1);
+  EXPECT_TRUE(harness.Try(Beat(job, 0, 21)).ok()) << "also if that was just within the first one";
+
+  harness = MachineHarness(before.last_saved());
+  for (int beat = 0; beat < 5; ++beat) {
+    harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
+    harness.Advance(kTtlMs / 5);
+  }
+  EXPECT_FALSE(harness.Try(Beat(job, 0, 21)).ok()) << "a member that is heard at once shows that the others could be";
+}
+
 // A cable that was silent for two thirds of a lease: one member's heartbeat came just before, another's was due then,
 // and that one takes a moment longer to connect again.
 TEST(MachineServersTest, F12WhoIsHeardLateAfterASilenceOfAllIsNotLost) {
