@@ -9,9 +9,8 @@ namespace shoal::cli {
 namespace {
 
 // Names are in the first column of a table, states in the second. compgen expands its words as a command line is, and a
-// job's name is whatever who started it wrote: only names that no shell takes for anything else are offered. Where
-// nothing is, -o default offers files. The line is searched for the scheduler because bash takes an address for several
-// words.
+// job's name is whatever who started it wrote: only names that no shell takes for anything else are offered. The line
+// is searched for the scheduler because bash takes an address for several words.
 constexpr char kScript[] = R"bash(_shoalctl_names() {
   local scheduler=$(sed -nE 's/.* --scheduler[= ] *([^ ]+) .*/\1/p' <<< "$COMP_LINE")
   SHOAL_SCHEDULER=${scheduler:-$SHOAL_SCHEDULER} shoalctl "$1" --wide --timeout 1 2> /dev/null |
@@ -29,17 +28,18 @@ _shoalctl() {
   case ${COMP_WORDS[$((COMP_CWORD - 1))]} in
     --job) COMPREPLY=($(compgen -W "$(_shoalctl_names jobs)" -- "$word")); return ;;
     --kind) COMPREPLY=($(compgen -W "EVENT_KINDS" -- "$word")); return ;;
-    -o | --output) COMPREPLY=(); return ;;
+    -o | --output) COMPREPLY=($(compgen -f -- "$word")); return ;;
   esac
   case $command in
     "") COMPREPLY=($(compgen -W "COMMANDS" -- "$word")) ;;
     SERVER_CASE) COMPREPLY=($(compgen -W "$(_shoalctl_names servers)" -- "$word")) ;;
     JOB_CASE) COMPREPLY=($(compgen -W "$(_shoalctl_names jobs)" -- "$word")) ;;
     completion) COMPREPLY=($(compgen -W "bash zsh" -- "$word")) ;;
+    timeline) COMPREPLY=($(compgen -d -- "$word")) ;;
     *) COMPREPLY=() ;;
   esac
 }
-complete -o default -F _shoalctl shoalctl
+complete -o filenames -F _shoalctl shoalctl
 )bash";
 
 constexpr char kForZsh[] =

@@ -163,7 +163,8 @@ absl::Status RunAbort(const Command& command, ClusterClient* client, std::ostrea
 absl::StatusOr<std::string> Deliver(const Command& command, const Timeline& timeline) {
   if (command.output.empty()) return timeline.json;
   if (absl::Status status = WriteFile(command.output, timeline.json); !status.ok()) return status;
-  return absl::StrCat(WrapLines(timeline.summary), "Open ", command.output, " in ui.perfetto.dev.\n");
+  return absl::StrCat(command.to_terminal ? WrapLines(timeline.summary) : timeline.summary, "Open ", command.output,
+                      " in ui.perfetto.dev.\n");
 }
 
 absl::Status Deliver(const Command& command, const Timeline& timeline, std::ostream& out) {
@@ -188,7 +189,8 @@ absl::Status RunTimeline(const Command& command, ClusterClient* client, std::ost
 absl::Status RunVerify(const Command& command, ClusterClient* client, std::ostream& out) {
   const absl::StatusOr<Verification> verification = VerifyJob(command.argument, command.seconds, client);
   if (!verification.ok()) return verification.status();
-  out << (command.json ? VerificationJson(*verification) : WrapLines(VerificationText(*verification)));
+  const std::string text = VerificationText(*verification);
+  out << (command.json ? VerificationJson(*verification) : command.to_terminal ? WrapLines(text) : text);
   if (verification->differences.empty()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("ranks of job \"", command.argument, "\" have different results"));
 }

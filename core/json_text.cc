@@ -1,25 +1,36 @@
 #include "core/json_text.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "core/utf8.h"
 
 namespace shoal {
+namespace {
+
+// Of a character of at most three bytes; of a byte that is none, the byte.
+uint32_t CodeOf(std::string_view character) {
+  const auto at = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(character[i])); };
+  if (character.size() == 1) return at(0);
+  if (character.size() == 2) return (at(0) & 0x1f) << 6 | (at(1) & 0x3f);
+  return (at(0) & 0x0f) << 12 | (at(1) & 0x3f) << 6 | (at(2) & 0x3f);
+}
+
+}  // namespace
 
 std::string QuoteJson(std::string_view text) {
   std::string quoted = "\"";
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = Utf8Length(text.substr(i));
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (length == 0 || byte < 0x20 || byte == 0x7f) {
-      absl::StrAppend(&quoted, "\\u", absl::Hex(byte, absl::kZeroPad4));
+  while (!text.empty()) {
+    const size_t unprintable = UnprintableLength(text);
+    const size_t length = unprintable > 0 ? unprintable : Utf8Length(text);
+    if (unprintable > 0) {
+      absl::StrAppend(&quoted, "\\u", absl::Hex(CodeOf(text.substr(0, length)), absl::kZeroPad4));
     } else {
-      if (byte == '"' || byte == '\\') quoted.push_back('\\');
-      quoted.append(text.substr(i, length));
+      if (text[0] == '"' || text[0] == '\\') quoted.push_back('\\');
+      quoted.append(text.substr(0, length));
     }
-    i += std::max<size_t>(length, 1);
+    text.remove_prefix(length);
   }
   quoted.push_back('"');
   return quoted;

@@ -7,8 +7,8 @@
 
 namespace shoal {
 
-// The text as a string of JSON (RFC 8259), with its quotes. Control characters, and bytes that belong to no UTF-8
-// character, are escaped.
+// The text as a string of JSON (RFC 8259), with its quotes. What IsPrintable (core/utf8.h) does not
+// take is escaped.
 std::string QuoteJson(std::string_view text);
 
 }  // namespace shoal

@@ -30,7 +30,7 @@ namespace shoal {
   X(kSchedulerStalled, "scheduler-stalled", kWarning, kScheduler, \
     "The scheduler did not run for so long that leases would have ended; all of them start anew.") \
   X(kSchedulerCutOff, "scheduler-cut-off", kWarning, kScheduler, \
-    "No member is heard, or none was since the scheduler began; its network is assumed down, and no member is marked lost.") \
+    "No member was heard for two pauses between heartbeats, or since the scheduler began; none is marked lost meanwhile.") \
   X(kSchedulerReached, "scheduler-reached", kInfo, kScheduler, \
     "Heartbeats arrive again after scheduler-cut-off.") \
   X(kSaveFailed, "save-failed", kError, kScheduler, \

@@ -12,6 +12,9 @@
 namespace shoal::scheduler {
 namespace {
 
+// How long nobody may find a scheduler that was started again: its name and routes to it get about within seconds.
+constexpr uint64_t kLeasesToFindScheduler = 10;
+
 // Queries of operators are none: they may be asked on this very node.
 bool IsSignOfLife(const Request& request) {
   return std::holds_alternative<HeartbeatServer>(request) || std::holds_alternative<HeartbeatWorker>(request) ||
@@ -117,6 +120,7 @@ uint64_t SchedulerMachine::SilenceOfAllNs(Now now) const {
   if (!held_joins_.empty()) return 0;
   // Each heartbeat asks, and to walk through all members takes long where there are many.
   const uint64_t silence_ns = now.monotonic_ns - heard_at_ns_;
+  if (!has_heard_any_ && silence_ns >= kLeasesToFindScheduler * lease_ttl_ns()) return 0;
   if (silence_ns < LeastSilenceNs()) return 0;
   std::vector<NodePlace> places;
   servers_.AddLivePlaces(&places);

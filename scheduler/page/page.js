@@ -130,7 +130,7 @@ function plot(id, values, text, what) {
   svg.setAttribute("aria-label", values.length === 0 ? `${what}: not known yet` : `${what}: ${now} now${most} in two minutes`);
 }
 
-// Makes the children of `parent` look like `nodes`, each of which has a `data-key`. What has not changed stays the same
+// Makes the children of `parent` look like `nodes`, each of which has a `data-key` of its own. What has not changed stays the same
 // node, so that a selection and a screen reader's place in it last from look to look.
 function renew(parent, nodes) {
   const old = new Map([...parent.children].map((node) => [node.dataset.key, node]));
@@ -290,10 +290,20 @@ function moment(unixMs) {
   return at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString() : at.toLocaleString();
 }
 
+// One that is not saved, as of a save that failed, has the number of the event before it: those are counted.
+function keysOf(events) {
+  const seen = new Map();
+  return events.map(({ sequence }) => {
+    seen.set(sequence, (seen.get(sequence) ?? 0) + 1);
+    return `${sequence}/${seen.get(sequence)}`;
+  });
+}
+
 function showEvents(all) {
+  const keys = keysOf(all).slice(-KEPT_EVENTS).reverse();
   const events = all.slice(-KEPT_EVENTS).reverse();
   const rows = events.map((event) => [moment(count(event.at_unix_ms)), event.kind, event.subject, event.reason]);
-  fill("events", ["Time|moment", "Kind|kind", "What|", "Reason|text"], rows, events.map((event) => event.sequence),
+  fill("events", ["Time|moment", "Kind|kind", "What|", "Reason|text"], rows, keys,
     "Nothing has happened yet.");
 }
 

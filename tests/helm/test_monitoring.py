@@ -87,7 +87,7 @@ def test_each_alert_says_what_happened_and_where_to_read_on():
     for name, rule in alerts().items():
         annotations = rule["annotations"]
         assert set(annotations) == {"summary", "description", "page"}, name
-        assert f"`{name}`" in sections[annotations["page"]], f"the section does not say what to do at {name}"
+        assert f"`{name}`" in sections[annotations["page"]], f"the section does not speak of {name}"
         assert rule["labels"]["severity"] in ("critical", "warning"), name
 
 

@@ -39,8 +39,8 @@ class Shell:
         # Neither shell is to ask a person; the marks at the end of half a line are zsh's.
         settings = "unsetopt prompt_sp beep; " if name == "zsh" else ""
         self.type(f"{settings}PS1='{READY}'; source <(shoalctl completion {name})\n")
-        self.type("echo so far\n")
-        self.wait_for(r"so far\n")
+        self.type("echo so' 'far\n")
+        self.wait_for(r"so far\n")  # the command's own words have quotes
 
     def type(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())

@@ -81,7 +81,7 @@ def check_timeline(folder: pathlib.Path) -> None:
     command = [program("shoalctl"), "timeline", str(folder), "-o", str(trace)]
     drawn = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "3 members of group" in drawn.stdout
-    errors_us = [float(error) for error in re.findall(r"wrong by (\d+\.\d) us at\s+most", drawn.stdout)]
+    errors_us = [float(error) for error in re.findall(r"wrong by (\d+\.\d) us at most", drawn.stdout)]
     assert len(errors_us) == 2 and all(0 < error < 100_000 for error in errors_us), drawn.stdout
     events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
     processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}

@@ -125,6 +125,17 @@ def text_shown(browser: webdriver.Chrome, document: dict) -> str:
     return browser.execute_script(show, document)
 
 
+def first_column_shown(
+    browser: webdriver.Chrome, document: dict, table: str, cells: str = "th"
+) -> tuple[list[str], str]:
+    """What the page has for a document: these cells of a table's rows, and all text."""
+    show = """
+      show(arguments[0]);
+      const cells = [...document.querySelectorAll(`#${arguments[1]} tbody ${arguments[2]}`)];
+      return [cells.map((cell) => cell.textContent), document.body.innerText];"""
+    return tuple(browser.execute_script(show, document, table, cells))
+
+
 def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, browser: webdriver.Chrome):
     address = page_of(cluster.start_scheduler("--http", f"{LOOPBACK}:0"))
     for name in ("alpha", "beta"):
@@ -178,16 +189,34 @@ def test_jobs_with_live_ranks_come_first_and_old_ones_are_not_shown(cluster: Clu
         job(3, "just-now", 0, 1000),
         job(4, "open", 1, 900),
     ]
-    text_shown(browser, document)
-    names = "return [...document.querySelectorAll('#jobs tbody th')].map((cell) => cell.textContent)"
-    assert browser.execute_script(names) == ["open", "just-now", "earlier"]
     gone = "1 job gone for more than an hour not shown (shoalctl jobs --all shows them)"
-    assert gone in browser.find_element(By.TAG_NAME, "main").text
+    names, text = first_column_shown(browser, document, "jobs")
+    assert names == ["open", "just-now", "earlier"] and gone in text
     document["jobs"] = document["jobs"][2:]
-    text_shown(browser, document)
-    assert browser.execute_script(names) == ["open", "just-now"]
-    assert gone not in browser.find_element(By.TAG_NAME, "main").text
+    names, text = first_column_shown(browser, document, "jobs")
+    assert names == ["open", "just-now"] and gone not in text
     assert complaints(browser) == []
+
+
+def test_events_of_one_number_are_all_shown_and_go_as_they_came(cluster: Cluster, browser: webdriver.Chrome):
+    """A save that failed has no number of its own: with each failure there is another event of the last number."""
+    open_page(browser, page_of(cluster.start_scheduler("--http", f"{LOOPBACK}:0")))
+    wait_until(lambda: text_of(browser, "news") == "Live", browser, "the page has its first look")
+    document = browser.execute_async_script("fetch('cluster.json').then((it) => it.json()).then(arguments[0])")
+
+    def shown(events: list[tuple[int, str]]) -> list[str]:
+        document["events"] = [
+            {"sequence": str(number), "at_unix_ms": "0", "kind": "save-failed", "subject": what, "reason": ""}
+            for number, what in events
+        ]
+        return first_column_shown(browser, document, "events", "td:nth-child(3)")[0]
+
+    events = [(6, "a"), (7, "b")]
+    assert shown(events) == ["b", "a"]
+    for number, what in ((7, "c"), (7, "d"), (8, "e")):
+        events.append((number, what))
+        assert shown(events) == [what for _, what in reversed(events)]
+    assert shown(events[2:]) == ["e", "d", "c"]
 
 
 def test_an_ended_job_says_when_something_was_last_heard_of_it(cluster: Cluster):

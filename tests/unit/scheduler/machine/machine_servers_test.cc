@@ -242,6 +242,12 @@ TEST(MachineServersTest, F12WhoFindsTheSchedulerAgainLateIsNotLost) {
   EXPECT_TRUE(harness.Try(Beat(job, 0, 21)).ok()) << "one full lease since the first was heard";
 
   harness = MachineHarness(before.last_saved());
+  harness.Advance(9 * kTtlMs);
+  EXPECT_EQ(Map(harness)->shards().size(), 1u);
+  harness.Advance(3 * kTtlMs);
+  EXPECT_EQ(Map(harness)->shards().size(), 0u) << "after ten leases they are not believed to look for it any more";
+
+  harness = MachineHarness(before.last_saved());
   harness.Advance(kTtlMs - 1);
   harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
   harness.Advance(kTtlMs - 1);
