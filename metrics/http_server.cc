@@ -44,10 +44,7 @@ class Page : public CivetHandler {
     answer_(connection);
     return true;
   }
-  bool handleHead(CivetServer*, mg_connection* connection) override {
-    answer_(connection);
-    return true;
-  }
+  bool handleHead(CivetServer* server, mg_connection* connection) override { return handleGet(server, connection); }
 
  private:
   const std::function<void(mg_connection*)> answer_;

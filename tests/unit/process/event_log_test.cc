@@ -43,10 +43,7 @@ TEST(EventLogTest, ATextFromAPeerStaysOnItsLineAndJsonStaysValid) {
   EXPECT_THAT(text, HasSubstr("a\\x0a2026"));
   EXPECT_THAT(text, Not(HasSubstr("\n")));
   EXPECT_THAT(text, HasSubstr("ERROR\\x1b[2J \\xff \xc3\xa9 \\xe0\\x80\\x80"));
-  EXPECT_THAT(FormatEvent(RankAbsent("a\xc2\x9b"
-                                     "31m"),
-                          kAtUnixMs, LogFormat::kText),
-              HasSubstr("a\\xc2\\x9b31m"))
+  EXPECT_THAT(FormatEvent(RankAbsent("a\u009b31m"), kAtUnixMs, LogFormat::kText), HasSubstr("a\\xc2\\x9b31m"))
       << "the one-character form of ESC [";
   EXPECT_THAT(FormatEvent(RankAbsent(hostile), kAtUnixMs, LogFormat::kJson),
               HasSubstr("a\\u000a2026-01-01T00:00:00Z ERROR\\u001b[2J \\u00ff \xc3\xa9 \\u00e0\\u0080\\u0080\"}"));
