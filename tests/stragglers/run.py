@@ -188,12 +188,9 @@ def cases() -> list[Case]:
             LARGE_OPS_OF_A_STEP,
         ),
         Case(
-            "two at once, shared memory, 64 MiB: 400 ms more compute, and a server that runs for half of the time",
-            {"rank 1: late-compute", server},
-            lambda: over_shared_memory(
-                usual=LARGE, more={1: ["-b", "64M", "--pause", str(LARGE_PAUSE_US + 400_000)]}, slow_server=True
-            ),
-            LARGE_OPS_OF_A_STEP,
+            "two at once, shared memory: 20 and 40 ms more compute",
+            {"rank 1: late-compute", "rank 2: late-compute"},
+            lambda: over_shared_memory(more=late | two),
         ),
     ]
 
