@@ -29,12 +29,15 @@ bool LatenessBook::OnOffered(const PushedChunk& pushed, Now now) {
     if (pushed.in_one_go) {
       state.spacing_sum_ns += now.monotonic_ns - state.fresh_since_ns;
       ++state.spacings;
+      if (state.fresh_spacings++ == 0) ++state.spaced_ops;
     }
-    state.fresh_since_ns = 0;
+    state.fresh_since_ns = pushed.in_one_go ? now.monotonic_ns : 0;
+    state.fresh_chunk = pushed.chunk;
   }
   if (op <= state.newest_begun) return false;
   state.newest_begun = op;
   state.fresh_since_ns = 0;
+  state.fresh_spacings = 0;
   Beginning& beginning = beginnings_[op.value() % kOpsRemembered];
   if (op < beginning.op) return true;  // so far ahead are others that this op is not remembered
   if (op > beginning.op) {
@@ -147,13 +150,14 @@ void LatenessBook::Restart() {
 
 void LatenessBook::RankState::CountSpacings() {
   // One op says little of a link: other traffic and the pauses of a busy processor come in between.
-  const uint32_t kept = spacings < kFewestOps ? std::min(spacings_known, kFewestOps) : 0;
-  if (spacings > 0) {
-    spacings_known = kept + spacings;
-    spacing_ns = (spacing_ns * kept + spacing_sum_ns) / spacings_known;
+  const uint32_t kept = spaced_ops < kFewestOps ? std::min(ops_of_spacing, kFewestOps) : 0;
+  if (spaced_ops > 0) {
+    ops_of_spacing = kept + spaced_ops;
+    spacing_ns = (spacing_ns * kept + spacing_sum_ns * spaced_ops / spacings) / ops_of_spacing;
   }
   spacing_sum_ns = 0;
   spacings = 0;
+  spaced_ops = 0;
 }
 
 uint64_t LatenessBook::MedianSpacingNs() {

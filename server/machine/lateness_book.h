@@ -15,10 +15,12 @@
 // which most has landed.
 //
 // How fast a rank's link is shows where nothing else holds the rank up: an op of several chunks that begins when the
-// rank waits for no result. Its first two chunks to this server come as far apart as the link makes them then, if the
-// rank says that it pushed all chunks up to the second in one go. Otherwise the second one waited for the credit that
-// comes with a result, and so for the slowest rank. Queued ops do not begin that way: what was known before counts on,
-// and the few of a window that has less than kFewestOps of them are counted with those before.
+// rank waits for no result. Its first chunks to this server come as far apart as the link makes them then, as long as
+// the rank says that it pushed all chunks up to each of them in one go. A later one waited for the credit that
+// comes with a result, and so for the slowest rank. All of the first ones count, because small chunks at the very
+// beginning pass at once: a link that was idle, or a switch, lets a burst through. Queued ops do not begin that way:
+// what was known before counts on, and the few of a window that has less than kFewestOps of them are counted with
+// those before.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestOps ops, and shows the last whole one: the
 // shares of a window need no history. Pure; one thread; no allocation after construction.
@@ -41,7 +43,7 @@ struct LateRank {
   uint64_t waited_ns = 0;      // for its contributions
   uint64_t began_late_ns = 0;  // of that, roughly: before it offered anything of the op
   uint32_t late_ops = 0;       // in which it was waited for
-  uint64_t spacing_ns = 0;     // from its first chunk of an op to its second, in the mean; 0: not known
+  uint64_t spacing_ns = 0;     // between the chunks with which it begins an op, in the mean; 0: not known
 
   friend bool operator==(const LateRank&, const LateRank&) = default;
 };
@@ -119,12 +121,16 @@ class LatenessBook {
     uint64_t landed_ns = 0;        // when the newest landing ended
     uint64_t waited_until_ns = 0;  // what is counted in `window` already
     uint64_t began_until_ns = 0;
-    uint64_t fresh_since_ns = 0;  // of the newest op, if its second chunk is still to come; 0: does not count
-    ChunkNumber fresh_chunk;      // the first one of that op
+    // Of the newest op: when its newest chunk came, if another one can tell a spacing; 0: none can.
+    uint64_t fresh_since_ns = 0;
+    ChunkNumber fresh_chunk;  // that chunk
+    uint32_t fresh_spacings = 0;
+    // Of the window.
     uint64_t spacing_sum_ns = 0;
     uint32_t spacings = 0;
+    uint32_t spaced_ops = 0;  // that they are of
     uint64_t spacing_ns = 0;  // in the mean, in which ops of earlier windows count as kFewestOps at most; 0: not known
-    uint32_t spacings_known = 0;  // that it is the mean of
+    uint32_t ops_of_spacing = 0;  // that it is the mean of
     OpNumber waited_op;           // the newest op that waited for it
     uint64_t op_waited_ns = 0;
     uint64_t longest_op_ns = 0;  // in the window, for one op

@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -130,20 +131,20 @@ def cases() -> list[Case]:
     half = {SLOW: (RATE_MBIT / 2, RATE_MBIT)}
     server = "server server-0: slow-server"
     two = {1: compute(2 * LATE_US)}
-    credit_2 = ("--window", "128K")
-    small = {rank: [*compute(), "--chunk-bytes", "64K"] for rank in range(RANKS)}
+    four = ("--window", "64K")
+    small = {rank: [*compute(), "--chunk-bytes", "16K"] for rank in range(RANKS)}
     return [
         Case("20 ms more compute", {"rank 2: late-compute"}, lambda: over_tcp(more=late)),
         Case(
-            "20 ms more compute, two chunks in flight",
+            "20 ms more compute, four small chunks in flight",
             {"rank 2: late-compute"},
-            lambda: over_tcp(more=small | {SLOW: [*compute(LATE_US), "--chunk-bytes", "64K"]}, server_options=credit_2),
+            lambda: over_tcp(more=small | {SLOW: [*compute(LATE_US), "--chunk-bytes", "16K"]}, server_options=four),
         ),
         Case("half a link's rate", {"rank 2: slow-link"}, lambda: over_tcp(rates=half)),
         Case(
-            "half a link's rate, two chunks in flight",
+            "half a link's rate, four small chunks in flight",
             {"rank 2: slow-link"},
-            lambda: over_tcp(more=small, rates=half, server_options=credit_2),
+            lambda: over_tcp(more=small, rates=half, server_options=four),
         ),
         Case(
             "a slow reader: half the rate of the way to the rank",
@@ -157,23 +158,23 @@ def cases() -> list[Case]:
             lambda: over_tcp(more=two, rates=half),
         ),
         Case(
-            "a slow reader, two chunks in flight",
+            "a slow reader, four small chunks in flight",
             {"rank 2: slow-reader"},
-            lambda: over_tcp(more=small, rates={SLOW: (RATE_MBIT, RATE_MBIT / 2)}, server_options=credit_2),
+            lambda: over_tcp(more=small, rates={SLOW: (RATE_MBIT, RATE_MBIT / 2)}, server_options=four),
         ),
         Case(
-            "two at once, two chunks in flight",
+            "two at once, four small chunks in flight",
             {"rank 1: late-compute", "rank 2: slow-link"},
             lambda: over_tcp(
-                more=small | {1: [*compute(2 * LATE_US), "--chunk-bytes", "64K"]}, rates=half, server_options=credit_2
+                more=small | {1: [*compute(2 * LATE_US), "--chunk-bytes", "16K"]}, rates=half, server_options=four
             ),
         ),
         Case("20 ms more compute, shared memory", {"rank 2: late-compute"}, lambda: over_shared_memory(more=late)),
         Case(
-            "20 ms more compute, shared memory, two chunks in flight",
+            "20 ms more compute, shared memory, four small chunks in flight",
             {"rank 2: late-compute"},
             lambda: over_shared_memory(
-                more=small | {SLOW: [*compute(LATE_US), "--chunk-bytes", "64K"]}, server_options=credit_2
+                more=small | {SLOW: [*compute(LATE_US), "--chunk-bytes", "16K"]}, server_options=four
             ),
         ),
         Case(
@@ -202,6 +203,12 @@ def named_now(cluster: Cluster) -> set[str]:
         named |= {f"rank {slow['rank']}: {slow['cause']}" for slow in job["slow_ranks"]}
         named |= {f"server {slow['name']}: {slow['cause']}" for slow in job["slow_servers"]}
     return named
+
+
+def in_flight(cluster: Cluster) -> str:
+    """What a rank may have under way to a server, as servers say it: "2 x 32 KiB". "-" without servers."""
+    said = re.search(r"(\d+) chunks of (\d+) bytes in flight each", str(cluster))
+    return f"{said[1]} x {int(said[2]) // 1024} KiB" if said else "-"
 
 
 def event_s(cluster: Cluster, kind: str, subject: str = "") -> float:
@@ -275,7 +282,8 @@ def page_of(record: dict) -> str:
         f"A step here is {OPS_OF_A_STEP} ops with computation between them: all-reduces of 1 MiB, before each of which"
         f" a rank computes for {COMPUTE_US // 1000} ms; where tensors have 64 MiB, {LARGE_OPS_OF_A_STEP} ops with 20 ms"
         f" between them. The seconds follow from the lease, unless ten ops take longer,"
-        " and not from how long a step is: with shorter steps there are more of them until somebody is named."
+        " and not from how long a step is: with shorter steps there are more of them until somebody is named. In flight"
+        " is what a rank may have under way to each server; where nothing else is said it is what was planned."
     )
     lines = [
         f"# How soon a slow rank or server is named ({record['date']})",
@@ -284,13 +292,13 @@ def page_of(record: dict) -> str:
         "",
         textwrap.fill(a_step, 120, break_on_hyphens=False),
         "",
-        "| what is slow, from the beginning | named | seconds | steps |",
-        "|---|---|---:|---:|",
+        "| what is slow, from the beginning | in flight | named | seconds | steps |",
+        "|---|---|---|---:|---:|",
     ]
     for case in record["cases"]:
         for who, times in case["named"].items():
             seconds, steps = (spread_of(times[key]) for key in ("seconds", "steps"))
-            lines.append(f"| {case['name']} | {who} | {seconds} | {steps} |")
+            lines.append(f"| {case['name']} | {case['in_flight']} | {who} | {seconds} | {steps} |")
     lines += ["", "Where nobody is slow nobody was named:", ""]
     for way, steps in record["clean_steps"].items():
         lines.append(f"- {way}: {steps:.0f} steps in {record['minutes']:g} minutes")
@@ -323,6 +331,7 @@ def main() -> None:
         for case in [case for case in cases() if options.only in case.name]:
             what = case.name
             named: dict[str, dict[str, list[float]]] = {}
+            flow = ""
             for _ in range(options.rounds):
                 with case.start() as cluster:
                     for found in watch(cluster, case.expected, case.ops_of_a_step):
@@ -330,7 +339,8 @@ def main() -> None:
                         times = named.setdefault(found.who, {"seconds": [], "steps": []})
                         times["seconds"].append(found.seconds)
                         times["steps"].append(found.steps)
-            record["cases"].append({"name": case.name, "named": named})
+                    flow = in_flight(cluster)
+            record["cases"].append({"name": case.name, "in_flight": flow, "named": named})
         if options.minutes > 0:
             large = functools.partial(over_shared_memory, usual=LARGE)
             alone = functools.partial(over_shared_memory, server_count=0)

@@ -129,6 +129,16 @@ TEST(LatenessBook, ARankThatGetsResultsLateSendsItsFirstChunksAsOthersDo) {
   EXPECT_EQ(arrivals.window().median_spacing_ns, kMs);
 }
 
+TEST(LatenessBook, ABurstThatPassesAtOnceDoesNotHideASlowLink) {
+  Arrivals arrivals(4);
+  // Credit of four chunks, of which a link that was idle lets two through at once.
+  arrivals.SetCredit(4);
+  arrivals.Ops(14, {{1, 1, 1, 1}, {1.1, 1.1, 1.1, 1.2}, {3, 5, 3, 3}, {5, 9, 5, 5}, {12, 20, 12, 12}}, 100);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1)));
+  EXPECT_NEAR(arrivals.window().late_ranks[0].spacing_ns, 8 * kMs / 3, 1) << "from its first chunk to its fourth";
+  EXPECT_NEAR(arrivals.window().median_spacing_ns, 4 * kMs / 3, 1);
+}
+
 TEST(LatenessBook, ChunksOfOpsThatFollowEachOtherTellNoSpacing) {
   Arrivals arrivals(4);
   arrivals.FollowEachOther();
