@@ -86,7 +86,7 @@ absl::StatusOr<uint64_t> Predict(const PlanOptions& options, const LinkFacts& li
                       .chunk_count = cut->chunk_count,
                       .largest_part_chunks = SummarizeDeal(*cut, *map, GroupId(1)).largest_part_chunks,
                       .group_size = options.nodes * options.ranks,
-                      .busiest_port = load.busiest_link},
+                      .busiest_link = load.busiest_link},
                      link);
 }
 

@@ -27,7 +27,7 @@ uint64_t PredictOpNs(const OpShape& shape, const LinkFacts& link) {
   const double ns_per_byte = 1e9 / static_cast<double>(link.bytes_per_s);
   const double largest_part_bytes =
       std::min(static_cast<double>(shape.bytes), static_cast<double>(shape.largest_part_chunks) * shape.chunk_bytes);
-  const double links = static_cast<double>(shape.bytes) * shape.busiest_port * ns_per_byte;
+  const double links = static_cast<double>(shape.bytes) * shape.busiest_link * ns_per_byte;
   const double largest_part = shape.group_size * largest_part_bytes * ns_per_byte;
   const double messages = static_cast<double>(link.message_ns) *
                           std::max(uint64_t{shape.chunk_count}, uint64_t{shape.group_size} * shape.largest_part_chunks);

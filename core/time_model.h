@@ -1,6 +1,6 @@
 // What an all-reduce through the servers should take: the model behind core/flow_plan.h, to be printed and compared.
 //
-// The busiest of three paces sets the time: the links (what one rank moves, times what meets at the busiest port), the
+// The busiest of three paces sets the time: the links (the bucket, as many times as the busiest one carries it), the
 // server with the largest part (it receives that part from all ranks), and the messages (each costs as much as was
 // measured, of a rank's and of that server's). Before and after, one chunk is on its way alone, and a round trip
 // passes.
@@ -31,7 +31,7 @@ struct OpShape {
   uint32_t chunk_count = 0;
   uint32_t largest_part_chunks = 0;
   uint32_t group_size = 1;
-  double busiest_port = 1;  // PortLoad
+  double busiest_link = 1;  // PortLoad
 };
 
 // 0: the link was not measured, so there is no prediction.

@@ -34,7 +34,8 @@ std::string ExplainHeader(const PerfOptions& options, const ClusterFacts& cluste
   if (any.rails > 1) {
     absl::StrAppend(&text, "# The ranks of a node reduce among themselves first; then each of the ", any.rails,
                     " sends one part: servers and chunks are those of a part\n"
-                    "# Parts that leave a node by one network card share its port\n");
+                    "# Parts that leave a node by one network card share its port. The time within the node is not "
+                    "predicted\n");
   }
   absl::StrAppend(
       &text, "# window: chunks in flight to one server thread",

@@ -88,9 +88,9 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->Uint32("min-servers", "", "SERVERS", "How many registered reduction servers to wait for.",
                 &options->min_servers, 1, 4096);
   table->String(
-      "net-device", "", "DEVICE[/...]",
+      "net-device", "", "DEVICE[,...][/...]",
       "UCX device for the data plane, such as eth0 or lo. If empty, UCX chooses. With RDMA a node's ranks are dealt "
-      "over several: mlx5_0:1/mlx5_1:1.",
+      "over several: mlx5_0:1/mlx5_1:1. Over TCP the routes choose among several: eth0,eth1.",
       &options->net_device);
   table->Uint32("local-rank", "LOCAL_RANK", "RANK",
                 "Rank of this process among those of its node, for several devices. With --spawn it is known.",

@@ -169,6 +169,7 @@ absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Respons
                        .look_ahead_chunks = group->look_ahead_chunks,
                        .link = group->link,
                        .busiest_port = group->busiest_port,
+                       .busiest_link = group->busiest_link,
                        .node_reduce = group->node_reduce,
                        .meeting_name = group->meeting_name,
                        .local_ranks = group->local_ranks,

@@ -249,7 +249,10 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
     if (code != SHOAL_OK) state->first_error.compare_exchange_strong(none, code);
     for (const auto& extension : extensions) extension->over = true;
 #ifdef C10D_BACKEND_HAS_HOOKS
-    if (code == SHOAL_OK) state->CallCompletionHooks(completion_key, static_cast<float>(duration_ns) * 1e-6F);
+    if (code == SHOAL_OK) {
+      state->completion_hooks.CallAll(
+          {.completionKey = completion_key, .duration_ms = static_cast<float>(duration_ns) * 1e-6F});
+    }
 #endif
     if (!hook) return;
     const auto now = std::chrono::steady_clock::now();
@@ -336,33 +339,21 @@ void ShoalBackend::waitForPendingWorks() {
 }
 
 #ifdef C10D_BACKEND_HAS_HOOKS
-void ShoalBackend::State::CallCompletionHooks(uint64_t completion_key, std::optional<float> duration_ms) {
-  if (!has_completion_hooks) return;
-  std::lock_guard lock(mutex);
-  for (const auto& [hook_id, hook] : completion_hooks) {
-    hook({.completionKey = completion_key, .duration_ms = duration_ms});
-  }
-}
-
 void ShoalBackend::registerCompletionHook(int64_t hook_id, c10d::CompletionHook hook) {
   if (cuda_inner_ && cuda_inner_->supportsCompletionHooks()) cuda_inner_->registerCompletionHook(hook_id, hook);
-  std::lock_guard lock(state_->mutex);
-  TORCH_CHECK(state_->completion_hooks.emplace(hook_id, std::move(hook)).second, "shoal: completion hook ", hook_id,
+  TORCH_CHECK(state_->completion_hooks.Add(hook_id, std::move(hook)), "shoal: completion hook ", hook_id,
               " is registered already");
-  state_->has_completion_hooks = true;
 }
 
 void ShoalBackend::unregisterCompletionHook(int64_t hook_id) {
   if (cuda_inner_ && cuda_inner_->supportsCompletionHooks()) cuda_inner_->unregisterCompletionHook(hook_id);
-  std::lock_guard lock(state_->mutex);
-  state_->completion_hooks.erase(hook_id);
-  state_->has_completion_hooks = !state_->completion_hooks.empty();
+  state_->completion_hooks.Remove(hook_id);
 }
 #endif
 
 void ShoalBackend::Watch([[maybe_unused]] const WorkPtr& work) {
 #ifdef C10D_BACKEND_HAS_HOOKS
-  if (!state_->has_completion_hooks || !work) return;
+  if (state_->completion_hooks.empty() || !work) return;
   c10::intrusive_ptr<c10::ivalue::Future> future;
   try {
     future = work->getFuture();
@@ -370,7 +361,7 @@ void ShoalBackend::Watch([[maybe_unused]] const WorkPtr& work) {
     return;  // Gloo's reduce-scatter, for example, tells nobody when it ends
   }
   future->addCallback([state = state_, key = work->getCompletionKey()](c10::ivalue::Future& ended) {
-    if (!ended.hasError()) state->CallCompletionHooks(key, std::nullopt);
+    if (!ended.hasError()) state->completion_hooks.CallAll({.completionKey = key});
   });
 #endif
 }

@@ -28,6 +28,7 @@
 
 #include "pytorch/src/all_reduce_work.h"
 #include "pytorch/src/group_options.h"
+#include "pytorch/src/hook_table.h"
 #include "pytorch/src/session.h"
 
 namespace shoal::pytorch {
@@ -129,9 +130,7 @@ class ShoalBackend : public c10d::Backend {
     std::condition_variable hook_was_called;
     uint64_t hooks_to_call = 0;  // under mutex
 #ifdef C10D_BACKEND_HAS_HOOKS
-    void CallCompletionHooks(uint64_t completion_key, std::optional<float> duration_ms);
-    std::atomic<bool> has_completion_hooks{false};
-    std::map<int64_t, c10d::CompletionHook> completion_hooks;  // under mutex
+    HookTable<c10d::CompletionHookArgs> completion_hooks;
 #endif
   };
   struct TimeoutExtension {

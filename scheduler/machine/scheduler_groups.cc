@@ -169,6 +169,7 @@ void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, co
     group.opening.look_ahead_chunks = flow.look_ahead_chunks;
     group.opening.link = link;
     group.opening.busiest_port = load.busiest_port;
+    group.opening.busiest_link = load.busiest_link;
     TellAllOpened(round, job, group, plan->map, now);
   }
   const std::string ahead =
@@ -301,6 +302,7 @@ void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const Gr
                      .look_ahead_chunks = opening.look_ahead_chunks,
                      .link = opening.link,
                      .busiest_port = opening.busiest_port,
+                     .busiest_link = opening.busiest_link,
                      .node_reduce = group.node_reduce,
                      .meeting_name = MeetingName(cluster_id_, job, group, rank),
                      .whole_group = WholeGroup(group)};

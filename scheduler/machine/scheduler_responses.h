@@ -111,6 +111,7 @@ struct GroupJoined {
   uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
   LinkFacts link;                  // that the group was planned with
   double busiest_port = 1;         // core/flow_plan.h
+  double busiest_link = 1;         // core/flow_plan.h
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::string meeting_name = "";  // not empty: under which the ranks of one node meet
   // With rails alone, as ranks of the group: those of the own node in local order, and of the own rail, node by node.

@@ -106,6 +106,7 @@ struct GroupOpening {
   uint32_t look_ahead_chunks = 0;
   LinkFacts link;
   double busiest_port = 1;
+  double busiest_link = 1;
   std::vector<GroupRequestId> answered;  // by rank of the group
 
   friend bool operator==(const GroupOpening&, const GroupOpening&) = default;

@@ -347,6 +347,7 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
   message->set_look_ahead_chunks(response.look_ahead_chunks);
   ToMessage(response.link, message->mutable_link());
   message->set_busiest_port(response.busiest_port);
+  message->set_busiest_link(response.busiest_link);
   v1::NodeReduce* const node_reduce = message->mutable_node_reduce();
   node_reduce->set_mode(static_cast<uint32_t>(response.node_reduce));
   node_reduce->set_meeting_name(response.meeting_name);

@@ -51,6 +51,7 @@ void Encode(const GroupOpening& opening, v1::StoredOpening* stored) {
   stored->set_look_ahead_chunks(opening.look_ahead_chunks);
   ToMessage(opening.link, stored->mutable_link());
   stored->set_busiest_port(opening.busiest_port);
+  stored->set_busiest_link(opening.busiest_link);
   for (const GroupRequestId& request : opening.answered) {
     v1::StoredGroupRequest* stored_request = stored->add_answered();
     stored_request->set_incarnation(request.incarnation.value());
@@ -168,6 +169,7 @@ GroupOpening Decode(const v1::StoredOpening& stored) {
   opening.look_ahead_chunks = stored.look_ahead_chunks();
   opening.link = FromMessage(stored.link());
   opening.busiest_port = stored.busiest_port() >= 1 ? stored.busiest_port() : 1;
+  opening.busiest_link = stored.busiest_link() > 0 ? stored.busiest_link() : opening.busiest_port;
   for (const v1::StoredGroupRequest& request : stored.answered()) {
     opening.answered.push_back({Incarnation(request.incarnation()), request.number()});
   }

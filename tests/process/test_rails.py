@@ -13,7 +13,7 @@ import pytest
 
 from cluster import Process, program
 from job_runs import digests, let_go_on, reduce_until, refusal, wait_for_line_of_all
-from linked_cluster import LinkedCluster, linked_cluster
+from linked_cluster import LinkedCluster, linked_cluster, shape_link
 from rank_program import TYPES, make_input
 
 LEASE_TTL_MS = 1500
@@ -44,6 +44,20 @@ def expected_digest(dtype: str, ranks_per_node: int) -> str:
 
 def how_it_opened(cluster: LinkedCluster, job: str) -> str:
     return cluster.wait_for_event("group-opened", f'job "{job}"')["reason"]
+
+
+def test_many_ranks_of_a_node_find_about_the_rate_of_its_link():
+    with linked_cluster(NODES, 2, ranks_per_node=8) as cluster:
+        for node in {node.name: node for node in cluster.network.workers}.values():
+            shape_link(cluster.network, node, 200)
+        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_ranks_within(cluster.network.workers, "--min-servers", "2", *OPTIONS)
+        cluster.wait_for_event("job-running", "")
+        cluster.start_servers()  # for which all ranks have waited
+        opened = cluster.wait_for_event("group-opened", "")["reason"]
+        rate_mb = int(re.search(r"link (\d+) MB/s", opened)[1])
+        # A rank that waits for a processor meanwhile takes the link for up to four times as fast, less its burst.
+        assert 20 <= rate_mb <= 125, f"of 25 MB/s: {opened}"
 
 
 def start_held_job(cluster: LinkedCluster, job: str, *options: str) -> list[Process]:

@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+from simulated_device import DRIVER
 from torch_cluster import clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -26,6 +27,7 @@ dist.all_reduce(tensor)
 assert (tensor == sum(range(dist.get_world_size()))).all()
 statistics = shoal.statistics()
 assert statistics["server_count"] == 1 and statistics["ops_completed"] == 1, statistics
+assert os.environ["SHOAL_CUDA_LIBRARY"] not in open("/proc/self/maps").read(), "CUDA's driver where there is no device"
 if os.environ["SHOAL_NODE_REDUCE"] == "off":
     assert "127.0.0.1" in statistics["shards"][0]["address"], statistics
 {end}
@@ -34,7 +36,9 @@ if os.environ["SHOAL_NODE_REDUCE"] == "off":
 
 def with_servers(**more: str) -> dict[str, str]:
     # Most of this is about the servers that a job runs itself; SHOAL_NODE_REDUCE=auto would do without them.
-    return clean_environment(**({"SHOAL_NODE_REDUCE": "off"} | more))
+    assert DRIVER.is_file(), "a driver that can be opened"
+    without_devices = {"CUDA_VISIBLE_DEVICES": "", "SHOAL_CUDA_LIBRARY": str(DRIVER)}
+    return clean_environment(**({"SHOAL_NODE_REDUCE": "off"} | without_devices | more))
 
 
 def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess:

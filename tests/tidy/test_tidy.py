@@ -92,9 +92,9 @@ MAY_INCLUDE = {
     # A worker process can have a scheduler and a server of its own (the set-up with nothing else running).
     "worker/colocated": {"core", "process", "server", "server/thread", "scheduler"},
     "worker/library": {
-        "core", "reduce", "net", "net/data_plane", "process", "proto", "worker/device", "worker/include",
-        "worker/local_reduce", "worker/machine", "worker/membership", "worker/loop", "worker/rpc",
-        "worker/colocated",
+        "core", "reduce", "net", "net/data_plane", "net/shm", "process", "proto", "worker/device",
+        "worker/include", "worker/local_reduce", "worker/machine", "worker/membership", "worker/loop",
+        "worker/rpc", "worker/colocated",
     },
     "cli": {"core", "process", "proto"},
     "perf": {"core", "worker/include"},

@@ -16,6 +16,7 @@
 #include "process/socket_address.h"
 #include "proto/flight_record_sender.h"
 #include "reduce/finite.h"
+#include "worker/library/link_turn.h"
 #include "worker/local_reduce/host_local_reduce.h"
 #include "worker/machine/group_words.h"
 #include "worker/machine/op_layout.h"
@@ -28,6 +29,7 @@ constexpr uint64_t kGoodbyeMs = 2000;
 constexpr uint32_t kRanksThatSendRecords = 64;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
+constexpr char kLinkTurn[] = "link-measurement";
 
 NodeReduceRequest NodeReduceRequestOf(NodeReduceChoice choice, bool possible) {
   return {.choice = choice, .possible = possible, .can_rails = possible, .node_identity = NodeIdentity()};
@@ -239,6 +241,7 @@ LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
   for (size_t i = 0; i < map->shards().size(); ++i) {
     const Shard& shard = map->shards()[(options_.rank + i) % map->shards().size()];
     if (IsOfThisNode(shard.address)) continue;
+    const LinkTurn turn(kLinkTurn, MonotonicNs() + NsUntil(measure_until_ns) / 2);
     link_ = io_->MeasureLink(shard, std::max<uint64_t>(NsUntil(measure_until_ns) / kNsPerMs, 1));
     break;
   }

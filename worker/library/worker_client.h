@@ -155,7 +155,8 @@ class WorkerClient {
   absl::StatusOr<DeviceMeeting> MeetingOnDevices(const GroupInfo& info, NodeReduceChoice choice);
   // Looked for when it is first needed, so that a program's own is loaded before. Any thread.
   absl::StatusOr<std::shared_ptr<const nccl::Api>> Nccl();
-  // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
+  // Measured at the first call, which takes a few round trips and 512 KiB, and half a second at most until no other
+  // rank of the node measures; zeros where nothing could be measured.
   LinkFacts Link(uint64_t deadline_ns);
   // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.
   std::shared_ptr<const ShardMap> NewestMap() const;

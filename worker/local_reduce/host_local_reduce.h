@@ -3,7 +3,8 @@
 // Each rank writes to its own memory and reads the others': at most 1.25 MiB and two pages a group (of up to 64 ranks),
 // whatever its tensors are like.
 // A rank that is awake learns of the others' progress from that memory; one that sleeps is woken through a socket.
-// A group costs a rank the descriptors of a socket and a process for each other rank, and two more.
+// A group costs a rank the descriptors of a socket and a process for each other rank and one more, and until all have
+// met those of a listener and a spare one as well.
 #ifndef SHOAL_WORKER_LOCAL_REDUCE_HOST_LOCAL_REDUCE_H_
 #define SHOAL_WORKER_LOCAL_REDUCE_HOST_LOCAL_REDUCE_H_
 

@@ -33,6 +33,7 @@ struct GroupInfo {
   uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
   LinkFacts link;                  // that the group was planned with
   double busiest_port = 1;         // core/flow_plan.h
+  double busiest_link = 1;         // core/flow_plan.h
   WireFormat wire = WireFormat::kAsIs;
   std::vector<std::byte> token;  // in wire form
   // Of the epoch in which the scheduler answered, which is a later one than the token's if the group has moved by then.

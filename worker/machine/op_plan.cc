@@ -21,7 +21,7 @@ absl::StatusOr<OpPlan> PlanParts(const GroupInfo& group, uint32_t rails, uint64_
                          .chunk_count = layout->chunk_count(),
                          .largest_part_chunks = deal.largest_part_chunks,
                          .group_size = group.size() * rails,
-                         .busiest_port = group.busiest_port};
+                         .busiest_link = group.busiest_link};
   return OpPlan{.rails = rails,
                 .chunk_count = shape.chunk_count,
                 .chunk_bytes = shape.chunk_bytes,

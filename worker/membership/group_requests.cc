@@ -67,6 +67,7 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
   info.look_ahead_chunks = joined.look_ahead_chunks;
   info.link = joined.link;
   info.busiest_port = std::max(joined.busiest_port, 1.0);
+  info.busiest_link = joined.busiest_link > 0 ? joined.busiest_link : info.busiest_port;
   info.wire = request.wire;
   info.token = joined.token;
   info.map = joined.map;

@@ -145,6 +145,7 @@ struct JoinedGroup {
   uint32_t look_ahead_chunks = 0;       // core/flow_plan.h
   LinkFacts link;                       // that the group was planned with
   double busiest_port = 1;              // core/flow_plan.h
+  double busiest_link = 0;              // core/flow_plan.h; 0: as busiest_port
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::string meeting_name;  // under which the ranks of one node meet
   // With rails alone, as ranks of the group: those of the own node in local order, and of the own rail, node by node.

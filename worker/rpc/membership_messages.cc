@@ -205,6 +205,7 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message
                     .look_ahead_chunks = message.look_ahead_chunks(),
                     .link = FromMessage(message.link()),
                     .busiest_port = message.busiest_port(),
+                    .busiest_link = message.busiest_link(),
                     .node_reduce = *node_reduce,
                     .meeting_name = message.node_reduce().meeting_name(),
                     .local_ranks = {},

@@ -20,6 +20,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 struct Place {
   std::string node;
@@ -34,6 +35,7 @@ struct Plan {
   uint32_t credit_chunks = 0;
   uint32_t look_ahead_chunks = 0;
   double busiest_port = 0;
+  double busiest_link = 0;
 
   friend bool operator==(const Plan&, const Plan&) = default;
   friend void PrintTo(const Plan& plan, std::ostream* out) {
@@ -84,7 +86,8 @@ class MachineNodesTest : public ::testing::Test {
     Plan plan{.chunk_bytes = token.max_chunk_bytes,
               .credit_chunks = token.credit_chunks,
               .look_ahead_chunks = group.look_ahead_chunks,
-              .busiest_port = group.busiest_port};
+              .busiest_port = group.busiest_port,
+              .busiest_link = group.busiest_link};
     for (const Shard& shard : group.map->shards()) plan.weights.push_back(shard.weight);
     return plan;
   }
@@ -124,6 +127,15 @@ TEST_F(MachineNodesTest, TheWindowIsThatOfTheRanksOfOneNode) {
   std::vector<Place> servers;
   for (int i = 0; i < 8; ++i) servers.push_back({"localhost", "boot of server " + std::to_string(i)});
   EXPECT_EQ(PlanFor(ranks, servers, Colocation::kOff).busiest_port, 2) << "not the 8 ranks of the name";
+}
+
+TEST_F(MachineNodesTest, ALinkCarriesWhatItsRankPushesAndWhatItsServerSends) {
+  std::vector<Place> ranks;
+  for (int i = 0; i < 4; ++i) ranks.push_back({"node " + std::to_string(i), ""});
+  const Plan plan = PlanFor(ranks, {});
+  EXPECT_THAT(plan.asked_for_servers, SizeIs(4));
+  EXPECT_DOUBLE_EQ(plan.busiest_port, 1);
+  EXPECT_DOUBLE_EQ(plan.busiest_link, 2.0 * 3 / 4);
 }
 
 TEST_F(MachineNodesTest, PodsOfOneComputerShareItsNetworkCard) {

@@ -23,6 +23,7 @@ void ExpectTheSame(const GroupJoined& answer, const GroupJoined& first) {
   EXPECT_EQ(answer.look_ahead_chunks, first.look_ahead_chunks);
   EXPECT_EQ(answer.link, first.link);
   EXPECT_EQ(answer.busiest_port, first.busiest_port);
+  EXPECT_EQ(answer.busiest_link, first.busiest_link);
 }
 
 class MachineRepeatsTest : public ::testing::Test {

@@ -167,6 +167,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
                              .look_ahead_chunks = 5,
                              .link = {.bytes_per_s = 6, .round_trip_ns = 7, .message_ns = 8, .within_node = true},
                              .busiest_port = 1.5,
+                             .busiest_link = 2.5,
                              .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}},
                  .failure = "rank 1 on h: aborted",
                  .ends_with_aborted = true,
@@ -209,6 +210,19 @@ JobState JobWithRail(const std::optional<RailState>& rail) {
                  .node_reduce = NodeReduceMode::kRails,
                  .rail = rail}};
   return job;
+}
+
+TEST(StateCodecTest, WhatAnOlderSchedulerDidNotKeepOfLinksIsThatOfPorts) {
+  PersistedState older;
+  older.cluster_id = "c";
+  older.next_job_id = 9;
+  older.jobs = {JobWithRail(FirstRail())};
+  older.jobs[0].id = JobId(1);
+  older.jobs[0].groups[0].opening.busiest_port = 2;
+  older.jobs[0].groups[0].opening.busiest_link = 0;
+  const absl::StatusOr<PersistedState> read = DecodeState(EncodeState(older));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->jobs.at(0).groups.at(0).opening.busiest_link, 2);
 }
 
 TEST(StateCodecTest, NonsenseIsRefused) {

@@ -111,12 +111,12 @@ TEST(OpPlan, AGroupWithoutServersHasNoChunks) {
   EXPECT_EQ(plan->predicted_ns, 0u);
 }
 
-GroupInfo GroupOnServers(uint32_t ranks, uint32_t shards, double busiest_port) {
+GroupInfo GroupOnServers(uint32_t ranks, uint32_t shards, double busiest_link) {
   GroupInfo group = Group(64 << 10);
   group.id = GroupId(1);
   group.job_ranks.resize(ranks);
   group.link = {.bytes_per_s = 25'000'000, .round_trip_ns = 100'000, .message_ns = 10'000};
-  group.busiest_port = busiest_port;
+  group.busiest_link = busiest_link;
   std::vector<Shard> of_map;
   for (uint32_t shard = 0; shard < shards; ++shard) {
     of_map.push_back({.server = ServerId(shard + 1),
@@ -129,7 +129,7 @@ GroupInfo GroupOnServers(uint32_t ranks, uint32_t shards, double busiest_port) {
 }
 
 GroupInfo GroupWithRails(uint32_t nodes, uint32_t ranks_of_node, uint32_t shards) {
-  // Of a node's port, in units of what one rank has under way: the parts of all its ranks.
+  // A node's link carries the parts of all its ranks.
   GroupInfo group = GroupOnServers(nodes * ranks_of_node, shards, ranks_of_node);
   group.node_reduce = NodeReduceMode::kRails;
   for (uint32_t local = 0; local < ranks_of_node; ++local) group.local_ranks.push_back(Rank(local));
@@ -148,6 +148,15 @@ TEST(OpPlan, RailsShareTheNodesPortSoATensorTakesAsLongAsThatOfOneRank) {
   EXPECT_EQ(rails->rails, 4u);
   EXPECT_NEAR(rails->chunk_count, one_rank->chunk_count / 4, 20) << "each of the four has a quarter";
   EXPECT_NEAR(static_cast<double>(rails->predicted_ns) / static_cast<double>(one_rank->predicted_ns), 1, 0.01);
+}
+
+TEST(OpPlan, ServersOnTheRanksNodesShareTheirLinks) {
+  constexpr uint64_t kElements = 6'553'600;  // 25 MiB
+  const absl::StatusOr<OpPlan> dedicated = PlanOp(GroupOnServers(4, 4, 1), kElements, DataType::kFloat32);
+  // Each way, of four nodes: a rank's parts to the other three and a server's results to them.
+  const absl::StatusOr<OpPlan> colocated = PlanOp(GroupOnServers(4, 4, 1.5), kElements, DataType::kFloat32);
+  ASSERT_TRUE(dedicated.ok() && colocated.ok());
+  EXPECT_NEAR(static_cast<double>(colocated->predicted_ns) / static_cast<double>(dedicated->predicted_ns), 1.5, 0.01);
 }
 
 TEST(OpPlan, AServerHandlesTheMessagesOfAllRails) {

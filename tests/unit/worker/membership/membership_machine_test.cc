@@ -49,6 +49,14 @@ TEST_F(MembershipTest, AGroupIsWhatTheTokenAndTheAnswerSay) {
   EXPECT_EQ(joined.group->credit_chunks, 4u);
 }
 
+TEST_F(MembershipTest, ASchedulerThatDoesNotTellOfLinksPlansThemAsPorts) {
+  JoinedGroup group = Group();
+  group.busiest_port = 2;
+  driver_.Do(Asks(7, deadline_ns_));
+  driver_.AnswerNext<JoinGroupCall>(group);
+  EXPECT_EQ(driver_.Only<GroupJoinEnded>().group->busiest_link, 2);
+}
+
 // Its caller may find that the worker is closed by then: nobody else would hear that this rank never comes.
 TEST_F(MembershipTest, AGroupThatHasNotEndedWhenTheProcessLeavesIsGivenUp) {
   driver_.Do(Asks(7, deadline_ns_));

@@ -2,8 +2,33 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
+#include "scheduler/rpc/control_messages.h"
+
 namespace shoal {
 namespace {
+
+TEST(MembershipMessagesTest, AGroupIsPlannedAsTheSchedulerSays) {
+  const scheduler::GroupJoined told = {.group = GroupId(7),
+                                       .map = std::make_shared<const ShardMap>(),
+                                       .nodes = {"a", "b"},
+                                       .look_ahead_chunks = 3,
+                                       .link = {.bytes_per_s = 4, .round_trip_ns = 5, .message_ns = 6},
+                                       .busiest_port = 1.25,
+                                       .busiest_link = 1.5};
+  v1::JoinGroupResponse message;
+  ToMessage(told, &message);
+  const absl::StatusOr<SchedulerAnswer> answer = FromMessage(message);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const JoinedGroup& heard = std::get<JoinedGroup>(*answer);
+  EXPECT_EQ(heard.id, told.group);
+  EXPECT_EQ(heard.nodes, told.nodes);
+  EXPECT_EQ(heard.look_ahead_chunks, told.look_ahead_chunks);
+  EXPECT_EQ(heard.link, told.link);
+  EXPECT_EQ(heard.busiest_port, told.busiest_port);
+  EXPECT_EQ(heard.busiest_link, told.busiest_link);
+}
 
 TEST(MembershipMessagesTest, AHeartbeatTellsWhatTheWorkerHasCounted) {
   HeartbeatCall call;
