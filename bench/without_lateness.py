@@ -4,7 +4,7 @@
 
 Works on a copy of the sources in which every `LatenessBook::On...` of servers and every `GroupServerWaits::On...` of
 ranks returns at once. Compiles for ten minutes on two cores the first time.
-With --count it counts, with valgrind, the instructions of a server's thread in both builds, which no other guest of the
+With --count it then counts, with valgrind, the instructions of a server's thread in both builds, which no other guest of the
 machine disturbs, and writes bench/results/lateness-instructions_DATE.json.
 """
 
@@ -79,6 +79,7 @@ def count() -> dict:
 
 def main() -> int:
     if sys.argv[1:] == ["--count"]:
+        build()
         today = datetime.datetime.now(datetime.timezone.utc).date()
         file = ROOT / "bench/results" / f"lateness-instructions_{today}.json"
         file.write_text(json.dumps(count(), indent=1) + "\n", encoding="utf-8")

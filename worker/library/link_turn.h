@@ -1,5 +1,5 @@
-// The ranks of a node share its network card. Each measures the way to a server before its first group, in the same
-// moment as all others; so they take turns, or each would measure its share of the link.
+// The ranks of a node share its network card and its processors. Each measures the way to a server before its first
+// group, in the same moment as all others; so they take turns, or each would measure what the others leave of the link.
 //
 // A turn is an abstract Unix socket's name that one process holds: the kernel frees it with the process. Such names
 // belong to a network namespace, so ranks in containers with networks of their own do not see each other's turn, and
