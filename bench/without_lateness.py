@@ -4,8 +4,8 @@
 
 Works on a copy of the sources in which every `LatenessBook::On...` of servers and every `GroupServerWaits::On...` of
 ranks returns at once. Compiles for ten minutes on two cores the first time.
-With --count it then counts, with valgrind, the instructions of a server's thread in both builds, which no other guest of the
-machine disturbs, and writes bench/results/lateness-instructions_DATE.json.
+With --count it then counts, with valgrind, the instructions of a server's thread in both builds, which no other guest
+of the machine disturbs, and writes bench/results/lateness-instructions_DATE.json.
 """
 
 import datetime
