@@ -24,6 +24,10 @@ SYSCTLS = {
     "net/ipv4/tcp_no_metrics_save": "1",
     "net/ipv6/conf/all/disable_ipv6": "1",
     "net/ipv6/conf/default/disable_ipv6": "1",
+    # A switch asks no packet filter of a host, as bridges of some kernels do.
+    "net/bridge/bridge-nf-call-iptables": "0",
+    "net/bridge/bridge-nf-call-ip6tables": "0",
+    "net/bridge/bridge-nf-call-arptables": "0",
 }
 
 
