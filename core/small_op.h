@@ -12,7 +12,7 @@ namespace shoal {
 
 inline constexpr uint64_t kSmallOpBytes = 256 << 10;
 // How long such a thread looks before it sleeps.
-inline constexpr uint64_t kSmallOpSpinNs = 200'000;
+inline constexpr uint64_t kSmallOpSpinNs = 500'000;
 
 }  // namespace shoal
 

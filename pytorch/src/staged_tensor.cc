@@ -6,6 +6,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "pytorch/src/stream_end.h"
+
 namespace shoal::pytorch {
 namespace {
 
@@ -57,6 +59,7 @@ StagedTensor StagedTensor::StageInHostMemory(const at::Tensor& tensor, const Cop
   guard.recordDataPtrOnStream(tensor.storage().data_ptr(), streams.to_host);
   staged.staged_ = std::make_shared<c10::Event>(device.type());
   staged.staged_->record(streams.to_host);
+  staged.reached_ = EndOfStream(streams.to_host.native_handle()).share();
   return staged;
 }
 
@@ -69,10 +72,11 @@ StagedTensor StagedTensor::StageOnDevice(const at::Tensor& tensor, const c10::St
   return staged;
 }
 
-// Keeps a core busy. To sleep and ask now and then would not do: a question, unlike a wait that has begun, may come in
-// the middle of another thread's capture of a CUDA graph, and end that.
+// The event's own wait keeps a core busy. To ask it now and then would not do: a question, unlike a wait that has
+// begun, may come in the middle of another thread's capture of a CUDA graph, and end that.
 void StagedTensor::WaitUntilStaged() {
-  if (staged_) staged_->synchronize();
+  if (reached_.valid()) reached_.wait();
+  if (staged_) staged_->synchronize();  // throws what the device failed with
 }
 
 void StagedTensor::CopyBack() {

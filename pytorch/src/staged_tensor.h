@@ -20,6 +20,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 
+#include <future>
 #include <memory>
 #include <optional>
 
@@ -62,6 +63,7 @@ class StagedTensor {
   at::Tensor tensor_;
   at::Tensor memory_;
   std::shared_ptr<c10::Event> staged_;
+  std::shared_future<void> reached_;  // `staged_`, or its device has failed; not valid where nobody tells
   std::optional<c10::Stream> return_stream_;
 };
 

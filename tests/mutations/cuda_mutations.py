@@ -120,6 +120,16 @@ CUDA_MUTATIONS = [
     ),
     # ---- failures ----
     mutation(
+        "op-on-a-device-has-no-deadline",
+        "a kernel that never ends: the op fails at its deadline",
+        (
+            "worker/machine/op_queue.cc",
+            "    if (op.command().deadline_ns <= now_ns) return &op;\n",
+            "    if (op.command().deadline_ns <= now_ns && !op.command().on_device) return &op;\n",
+        ),
+        test=KERNEL_WITHOUT_AN_END,
+    ),
+    mutation(
         "kernel-of-a-failed-op-ends-well",
         "a failure opens the gate and poisons the result",
         (

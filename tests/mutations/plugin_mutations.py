@@ -1,10 +1,14 @@
 """Deliberate bugs of how the PyTorch plugin treats CUDA tensors, which a test on the simulated driver has to find."""
 
-from mutation import PythonTest, mutation
+from mutation import CxxTest, PythonTest, mutation
 
 
 def of_devices(name: str) -> PythonTest:
     return PythonTest("tests/pytorch/test_torch_devices.py", f"{name}[through servers]")
+
+
+def of_host_memory(name: str) -> PythonTest:
+    return PythonTest("tests/pytorch/test_torch_device_checks.py", name)
 
 
 PLUGIN_MUTATIONS = [
@@ -66,5 +70,55 @@ PLUGIN_MUTATIONS = [
         "a reduction that is captured into a CUDA graph is the inner backend's, with one warning",
         ("pytorch/src/shoal_backend.cc", "IsCapturing(tensors.front())", "tensors.empty()"),
         test=of_devices("test_a_captured_reduction_is_the_inner_backends_and_says_so_once"),
+    ),
+    mutation(
+        "tensor-is-not-recorded",
+        "torch's allocator gives nobody memory that a stream still uses",
+        (
+            "pytorch/src/staged_tensor.cc",
+            "  guard.recordDataPtrOnStream(tensor_.storage().data_ptr(), *return_stream_);\n",
+            "",
+        ),
+        test=of_devices("test_memory_of_dropped_tensors_is_not_used_again_before_they_are_reduced"),
+    ),
+    mutation(
+        "tensors-of-inference-mode-are-copied-as-others",
+        "tensors of inference mode are reduced, whichever thread copies them back",
+        (
+            "pytorch/src/staged_tensor.cc",
+            "  at::AutoDispatchBelowADInplaceOrView below_autograd;\n  to.copy_(",
+            "  to.copy_(",
+        ),
+        test=of_host_memory("test_tensors_of_inference_mode_are_reduced_by_way_of_host_memory"),
+    ),
+    mutation(
+        "wait-for-a-copy-keeps-a-core-busy",
+        "no core is busy for a device that is waited for",
+        ("pytorch/src/staged_tensor.cc", "  if (reached_.valid()) reached_.wait();\n", ""),
+        test=of_host_memory("test_waiting_for_a_copy_to_host_memory_keeps_no_core_busy"),
+    ),
+    mutation(
+        "copy-without-an-end-has-no-deadline",
+        "a kernel that never ends: the op fails at its deadline",
+        (
+            "pytorch/src/group.cc",
+            "ready_waits_.Run(std::move(wait), deadline);",
+            "ready_waits_.Run(std::move(wait), deadline + std::chrono::hours(1));",
+        ),
+        test=CxxTest(
+            "plugin_group_test", "GroupTest.ACopyThatDoesNotEndFailsItsOperationAtTheDeadlineAndTheNextOnesToo"
+        ),
+    ),
+    mutation(
+        "abort-waits-for-a-copy",
+        "an abort ends what waits for a device at once",
+        ("pytorch/src/group.cc", "  ready_waits_.EndBy(std::chrono::steady_clock::now());\n", ""),
+        test=CxxTest("plugin_group_test", "GroupTest.AnAbortDoesNotWaitForCopies"),
+    ),
+    mutation(
+        "destroying-a-group-waits-for-its-device",
+        "a kernel that never ends: a group is destroyed within five seconds",
+        ("pytorch/src/group.cc", "kDevicesEnd{3}", "kDevicesEnd{30}"),
+        test=of_devices("test_shutdown_returns_before_the_deadlines_of_reductions_behind_a_kernel_without_an_end"),
     ),
 ]

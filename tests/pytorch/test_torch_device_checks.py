@@ -1,10 +1,12 @@
-"""Tensors on devices before shoalctl, which compares results, and before the guard against NaN; on torch's CUDA
-devices over the simulated driver, or on a GPU with TEST_ON_GPU=1."""
+"""Tensors on devices before shoalctl, which compares results, before the guard against NaN, and in inference mode, and
+what waiting for devices costs; on torch's CUDA devices over the simulated driver, or on a GPU with TEST_ON_GPU=1."""
 
+import functools
 import os
 import pathlib
 import re
 import subprocess
+import time
 
 import device_under_test
 import pytest
@@ -12,6 +14,7 @@ import shoal
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
+from torch.distributed.device_mesh import init_device_mesh
 
 ELEMENTS = 100_003  # some chunks, and no round number
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -91,3 +94,71 @@ def test_a_guard_against_nan_and_a_reduction_within_the_node_by_nccl_are_an_erro
     for message in run_ranks(2, reduce_with_a_guard_by_nccl, init=False, environment=environment):
         assert "is to reduce within nodes by NCCL, and can't" in message, message
         assert "check_finite" in message, message
+
+
+def wait_for_a_held_stream() -> float:
+    """Seconds of processor time that this process takes in a second in which its reduction waits for the device."""
+    cuda = device_under_test.load()
+    device_under_test.reduce_first(cuda)
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    gate = cuda.hold_stream()
+    work = dist.all_reduce(tensor, async_op=True)
+    time.sleep(0.1)
+    begin = time.process_time()
+    time.sleep(1)
+    taken = time.process_time() - begin
+    gate.open()
+    work.wait()
+    assert (cuda.on_host(tensor) == 2).all()
+    return taken
+
+
+def test_waiting_for_a_device_keeps_no_core_busy(settings):
+    assert max(run_ranks(2, wait_for_a_held_stream, environment=settings)) < 0.3
+
+
+def test_waiting_for_a_copy_to_host_memory_keeps_no_core_busy(by_way_of_host_memory):
+    assert max(run_ranks(2, wait_for_a_held_stream, environment=by_way_of_host_memory)) < 0.3
+
+
+def reduce_in_inference_mode() -> None:
+    """Tensors that can be written in place nowhere but in inference mode."""
+    cuda = device_under_test.load()
+    with torch.inference_mode():
+        tensors = [cuda.on_device(torch.ones(101, 107)), cuda.on_device(torch.ones(101, 107)).t()]
+        dist.all_reduce(tensors[0])
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    assert all(tensor.is_inference() for tensor in tensors)
+    for work in works:
+        work.wait()
+    assert (cuda.on_host(tensors[0]) == 4).all() and (cuda.on_host(tensors[1]) == 2).all()
+
+
+def test_tensors_of_inference_mode_are_reduced(settings):
+    run_ranks(2, reduce_in_inference_mode, environment=settings)
+
+
+def test_tensors_of_inference_mode_are_reduced_by_way_of_host_memory(by_way_of_host_memory):
+    run_ranks(2, reduce_in_inference_mode, environment=by_way_of_host_memory)
+
+
+def make_a_mesh_beside_a_bound_device(make_group) -> None:
+    """As init_process_group with a device_id and then init_device_mesh do it: the mesh's groups are split off."""
+    cuda = device_under_test.load()
+    device_under_test.use_devices()
+    device_under_test.be_found()
+    dist.init_process_group = functools.partial(dist.init_process_group, device_id=torch.device("cuda", 0))
+    make_group()
+    mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("outer", "inner"))
+    before = shoal.statistics()["ops_completed"]
+    for name, other in (("outer", dist.get_rank() ^ 2), ("inner", dist.get_rank() ^ 1)):
+        tensor = cuda.on_device(torch.full((1000,), float(dist.get_rank())))
+        dist.all_reduce(tensor, group=mesh.get_group(name))
+        assert (cuda.on_host(tensor) == dist.get_rank() + other).all(), name
+    assert shoal.statistics()["ops_completed"] == before + 2
+
+
+@pytest.mark.skipif(device_under_test.ON_GPU, reason="a real device has NCCL as its inner backend: test_torch_cuda.py")
+def test_a_mesh_beside_a_bound_device(cluster):
+    environment = cluster.environment() | device_under_test.ENVIRONMENT
+    run_ranks(4, make_a_mesh_beside_a_bound_device, init=False, environment=environment)

@@ -400,11 +400,6 @@ def never_end(make_group) -> tuple[int, str, float]:
     return result, str(failed.value), seconds
 
 
-@pytest.fixture
-def by_way_of_host_memory(cluster: Cluster) -> dict[str, str]:
-    return cluster.environment() | device_under_test.ENVIRONMENT | {"SHOAL_DEVICES": "none"}
-
-
 def check_that_it_ends_without_its_kernel(environment: dict[str, str]) -> None:
     results, messages, seconds = zip(*run_ranks(2, never_end, init=False, environment=environment))
     assert TIMEOUT in results  # the one whose deadline comes first ends the other's

@@ -378,6 +378,20 @@ def check_each_process_keeps_to_the_device_it_is_told(cluster: Cluster) -> None:
     assert min(crossed) > size * times, f"{crossed} bytes crossed the cable, one way and the other"
 
 
+@check(limit_s=60, devices="cable")
+def check_the_ranks_of_a_node_are_dealt_over_its_cards(cluster: Cluster) -> None:
+    start_scheduler(cluster)
+    start_servers(cluster, RC_OVER_CABLE, 1)
+    both = dataclasses.replace(RC, worker_device="rxe0:1/rxe1:1")
+    options = ["--world-size", "2", "-b", "32K", "-e", "32K", "-n", "1000000", *both.options(both.worker_device)]
+    for rank in range(2):
+        command = [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--rank", str(rank), *options]
+        cluster.start(command, {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"})
+    in_use = {"rc_verbs/rxe0:1", "rc_verbs/rxe1:1"}
+    cluster.wait_until(lambda: transports_of_ranks(cluster) == in_use, f"shoalctl jobs tells of {in_use}")
+    cluster.wait_until(lambda: bytes_in(cluster) > 256 << 10, "payload flows")
+
+
 def run_unprivileged(command: list[str], lockable_kib: int) -> subprocess.CompletedProcess:
     limits = f'ulimit -l {lockable_kib} && exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "$@"'
     return subprocess.run(["sh", "-c", limits, "sh", *command], capture_output=True, text=True, timeout=20, check=False)
