@@ -30,8 +30,10 @@ def sources_of(program: str) -> str:
     text = ""
     for file in (ROOT / "tests").rglob("CMakeLists.txt"):
         registered = re.search(rf"shoal_add_test\({program}\s([^)]*)\)", file.read_text(encoding="utf-8"))
-        for source in re.findall(r"[\w/]+\.cc", registered[1] if registered else ""):
-            path = file.parent / source
+        for from_root, source in re.findall(
+            r"(\$\{CMAKE_SOURCE_DIR\}/)?([\w/]+\.cc)", registered[1] if registered else ""
+        ):
+            path = (ROOT if from_root else file.parent) / source
             for part in (path, *sorted(path.parent.glob("*.h"))):
                 text += part.read_text(encoding="utf-8")
     return text
