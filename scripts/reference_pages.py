@@ -246,6 +246,7 @@ GPU_CHECKS_END = """
 - A tensor that is dropped right after the call keeps its memory until the op is done (allocator reuse).
 - CPU and CUDA all-reduces mixed in one group keep their order.
 - All-reduces in a CUDA graph are NCCL's, and those after it Shoal's.
+- `init_device_mesh` after `init_process_group` with a `device_id`: NCCL, inside, connects at the start and is split.
 - Host memory stays the same while 10 GiB are under way.
 - DistributedDataParallel on CUDA gives the weights that it gives on the CPU with the same inputs.
 

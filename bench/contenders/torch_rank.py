@@ -1,6 +1,7 @@
 """One rank of an all-reduce of torch.distributed, timed and checked as shoal-perf does it. Started by torch_ranks.py.
 
-Reads cases, one JSON object a line, until its input ends; rank 0 answers each with a JSON object. In between it sleeps.
+Reads cases, one JSON object a line, until its input ends; rank 0 answers each with a JSON object, and says before that
+that all ranks are there. In between it sleeps.
 """
 
 import argparse
@@ -200,6 +201,9 @@ def main() -> None:
         import shoal  # noqa: F401 registers the backend
     store = dist.FileStore(arguments.store, arguments.world_size)
     dist.init_process_group(arguments.backend, store=store, rank=arguments.rank, world_size=arguments.world_size)
+    dist.all_reduce(torch.zeros(1))
+    if arguments.rank == 0:
+        print(json.dumps("all ranks are there"), flush=True)
     for line in sys.stdin:
         answer = measure(json.loads(line), arguments.rank, arguments.world_size, arguments.mode, arguments.layers)
         if arguments.rank == 0:

@@ -13,6 +13,7 @@ from contenders.case import LAYERS, Case, Measured
 from rig.nodes import Processes, RigError
 from rig.network import Network
 
+START_S = 180
 SCRIPT = str(pathlib.Path(__file__).parent / "torch_rank.py")
 
 
@@ -44,6 +45,7 @@ class TorchRanks:
                     env["SHOAL_NET_DEVICE"] = node.device
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
                 self.ranks.append(processes.start(node, command, env, **pipes))
+        self._answer(START_S)  # loading torch would slow down whoever is measured meanwhile
 
     def measure(self, case: Case, timeout_s: float) -> Measured:
         line = json.dumps(dataclasses.asdict(case)) + "\n"
@@ -53,6 +55,10 @@ class TorchRanks:
                 process.stdin.flush()
         except BrokenPipeError:
             raise self.ended() from None
+        result = self._answer(timeout_s)
+        return Measured(result["op_times_us"], result["time_us"], result["cpu_time_us"], result["wrong"])
+
+    def _answer(self, timeout_s: float):
         output = self.ranks[0].stdout
         deadline = time.monotonic() + timeout_s
         while not select.select([output], [], [], 0.2)[0]:
@@ -63,8 +69,7 @@ class TorchRanks:
         answer = output.readline()
         if not answer:
             raise self.ended()
-        result = json.loads(answer)
-        return Measured(result["op_times_us"], result["time_us"], result["cpu_time_us"], result["wrong"])
+        return json.loads(answer)
 
     def ended(self) -> RigError:
         return RigError(f"a rank of {self.name} has ended:\n{self.log.read_text()[-3000:]}")

@@ -17,6 +17,17 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
 
+// Newer than some headers: memory that nobody executes, which Linux may be told to insist on (vm.memfd_noexec).
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+int CreateMemory(const char* name) {
+  const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  if (fd >= 0 || errno != EINVAL) return fd;
+  return memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);  // before Linux 6.3
+}
+
 absl::Status Refused(const char* what, uint64_t bytes) {
   const char* const advice = errno == EMFILE ? "; raise the limit of open files, ulimit -n" : "";
   return absl::ResourceExhaustedError(absl::StrCat("the kernel refuses ", bytes, " bytes of shared memory (", what,
@@ -26,7 +37,11 @@ absl::Status Refused(const char* what, uint64_t bytes) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OwnedMemory>> OwnedMemory::Make(const char* name, uint64_t bytes) {
-  const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const int fd = CreateMemory(name);
+  if (fd < 0 && (errno == EPERM || errno == EACCES || errno == ENOSYS)) {
+    return absl::UnimplementedError(absl::StrCat("this process may not make shared memory (memfd_create: ",
+                                                 std::strerror(errno), "); allow that call in its security profile"));
+  }
   if (fd < 0) return Refused("memfd_create", bytes);
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
     const absl::Status status = Refused("ftruncate", bytes);

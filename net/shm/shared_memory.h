@@ -19,7 +19,7 @@ namespace shoal {
 class OwnedMemory {
  public:
   // Zeroed. `name` appears in /proc/PID/maps. ResourceExhausted: the kernel refuses memory or a
-  // descriptor. Unimplemented: it can't seal.
+  // descriptor. Unimplemented: it can't seal, or the process is not allowed to make such memory (a security profile).
   static absl::StatusOr<std::unique_ptr<OwnedMemory>> Make(const char* name, uint64_t bytes);
   ~OwnedMemory();
   OwnedMemory(const OwnedMemory&) = delete;

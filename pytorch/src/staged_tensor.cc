@@ -72,11 +72,12 @@ StagedTensor StagedTensor::StageOnDevice(const at::Tensor& tensor, const c10::St
   return staged;
 }
 
-// The event's own wait keeps a core busy. To ask it now and then would not do: a question, unlike a wait that has
-// begun, may come in the middle of another thread's capture of a CUDA graph, and end that.
+// The event's own wait keeps a core busy. And whoever asks the driver, unlike a wait that has begun, may do so in the
+// middle of another thread's capture of a CUDA graph, and end that: so it is asked on a failed device alone.
 void StagedTensor::WaitUntilStaged() {
-  if (reached_.valid()) reached_.wait();
-  if (staged_) staged_->synchronize();  // throws what the device failed with
+  if (!staged_ || (reached_.valid() && reached_.get() == 0)) return;
+  staged_->synchronize();  // throws what the device has failed with
+  TORCH_CHECK(!reached_.valid(), "CUDA's driver says error ", reached_.get(), " of the tensor's device");
 }
 
 void StagedTensor::CopyBack() {

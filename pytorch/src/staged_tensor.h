@@ -8,8 +8,8 @@
 // caller's current stream.
 //
 // What follows the copy back of a CUDA tensor has to be ordered after it by stream (return_stream() is current in the
-// guard). No CUDA library is linked: all of it goes through c10's device guard interface, which libtorch_cuda
-// registers.
+// guard). No CUDA library is linked: it all goes through c10's device guard interface, which libtorch_cuda registers,
+// but for the end of a copy to the host (stream_end.h).
 //
 // Threads: Stage and StageOnDevice on the caller's thread, then WaitUntilStaged and CopyBack on any one thread at a
 // time. All may throw c10::Error (no memory, a device error).
@@ -63,7 +63,7 @@ class StagedTensor {
   at::Tensor tensor_;
   at::Tensor memory_;
   std::shared_ptr<c10::Event> staged_;
-  std::shared_future<void> reached_;  // `staged_`, or its device has failed; not valid where nobody tells
+  std::shared_future<int> reached_;  // `staged_`, or its device has failed; not valid where nobody tells
   std::optional<c10::Stream> return_stream_;
 };
 

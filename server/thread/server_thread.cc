@@ -34,7 +34,9 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::Start(const ServerTh
   if (!memory.ok()) {
     return absl::Status(memory.status().code(),
                         absl::StrCat("no memory for the slots of an I/O thread: ", memory.status().message(),
-                                     "; give a smaller --slot-memory or raise the process's limits"));
+                                     absl::IsResourceExhausted(memory.status())
+                                         ? "; give a smaller --slot-memory or raise the process's limits"
+                                         : ""));
   }
   absl::StatusOr<std::unique_ptr<WakeUp>> wake_up = WakeUp::Make();
   if (!wake_up.ok()) return wake_up.status();

@@ -94,8 +94,22 @@ PLUGIN_MUTATIONS = [
     mutation(
         "wait-for-a-copy-keeps-a-core-busy",
         "no core is busy for a device that is waited for",
-        ("pytorch/src/staged_tensor.cc", "  if (reached_.valid()) reached_.wait();\n", ""),
+        (
+            "pytorch/src/staged_tensor.cc",
+            "if (!staged_ || (reached_.valid() && reached_.get() == 0)) return;",
+            "if (!staged_) return;",
+        ),
         test=of_host_memory("test_waiting_for_a_copy_to_host_memory_keeps_no_core_busy"),
+    ),
+    mutation(
+        "copy-from-a-failed-device-counts",
+        "a device that fails is an error, and nothing that was not copied is summed",
+        (
+            "pytorch/src/staged_tensor.cc",
+            "(reached_.valid() && reached_.get() == 0)",
+            "(reached_.valid() && reached_.get() >= 0)",
+        ),
+        test=of_host_memory("test_a_device_that_fails_before_a_copy_to_host_memory_is_an_error_on_all_ranks"),
     ),
     mutation(
         "copy-without-an-end-has-no-deadline",

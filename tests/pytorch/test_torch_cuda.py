@@ -1,6 +1,7 @@
 """CUDA tensors with torch's own kernels and allocator, on each way that an all-reduce takes; skipped without a GPU
 (docs/gpu_checks.md). The ranks may share one GPU. What holds on a simulated device too: test_torch_devices.py."""
 
+import functools
 import re
 
 import gpu_device
@@ -8,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
+from torch.distributed.device_mesh import init_device_mesh
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
@@ -151,6 +153,25 @@ def capture_and_replay() -> None:
 
 def test_cuda_graphs_have_the_reduction_of_the_inner_backend(environment):
     run_ranks(2, capture_and_replay, environment=environment)
+
+
+def use_a_mesh_beside_a_bound_device(make_group) -> None:
+    """NCCL is inside: it connects at the start, and its groups are split off."""
+    device = use_own_device()
+    dist.init_process_group = functools.partial(dist.init_process_group, device_id=device)
+    make_group()
+    mesh = init_device_mesh("cuda", (2, 1), mesh_dim_names=("both", "alone"))
+    for name, ranks in (("both", 2), ("alone", 1)):
+        tensor = torch.ones(1000, device=device)
+        dist.all_reduce(tensor, group=mesh.get_group(name))
+        assert (tensor == ranks).all()
+        gathered = torch.empty(1000 * ranks, device=device)
+        dist.all_gather_into_tensor(gathered, tensor, group=mesh.get_group(name))  # NCCL's
+        assert (gathered == ranks).all()
+
+
+def test_cuda_meshes_beside_a_bound_device(environment):
+    run_ranks(2, use_a_mesh_beside_a_bound_device, init=False, environment=environment)
 
 
 ARENA_MIB = 64

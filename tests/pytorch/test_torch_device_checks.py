@@ -121,6 +121,30 @@ def test_waiting_for_a_copy_to_host_memory_keeps_no_core_busy(by_way_of_host_mem
     assert max(run_ranks(2, wait_for_a_held_stream, environment=by_way_of_host_memory)) < 0.3
 
 
+KEPT = []  # torch ends the process that frees memory which several streams have used on a device that has failed
+
+
+def fail_before_the_copy() -> None:
+    cuda, rank = device_under_test.load(), dist.get_rank()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    KEPT.append(tensor)
+    dist.all_reduce(tensor)
+    cuda.synchronize()
+    gate = cuda.hold_stream()
+    work = dist.all_reduce(tensor, async_op=True)
+    if rank == 0:
+        cuda.fail()
+    gate.open()
+    work.wait()
+
+
+@pytest.mark.skipif(device_under_test.ON_GPU, reason="a real device does not fail while it is held")
+def test_a_device_that_fails_before_a_copy_to_host_memory_is_an_error_on_all_ranks(by_way_of_host_memory):
+    failures = run_ranks(2, fail_before_the_copy, environment=by_way_of_host_memory, expect_failures=True)
+    assert "copying the tensor from the device failed: cuEventSynchronize gave 719" in failures[0].message
+    assert "rank 0" in failures[1].message
+
+
 def reduce_in_inference_mode() -> None:
     """Tensors that can be written in place nowhere but in inference mode."""
     cuda = device_under_test.load()

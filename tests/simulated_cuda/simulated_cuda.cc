@@ -306,10 +306,11 @@ Result cuEventQuery(void* event) {
 }
 
 Result cuEventSynchronize(void* event) {
-  const std::shared_ptr<EventRecord> record = static_cast<Event*>(event)->newest_record();
+  auto* const found = static_cast<Event*>(event);
+  const std::shared_ptr<EventRecord> record = found->newest_record();
   // Keeps a core busy, as the real one does of events that were not made for waits that sleep.
-  while (record != nullptr && !record->is_reached()) std::this_thread::yield();
-  return kSuccess;
+  while (record != nullptr && !record->is_reached() && !failed[found->device()]) std::this_thread::yield();
+  return failed[found->device()] ? kDeviceFailed : kSuccess;
 }
 
 Result cuStreamAddCallback(void* stream, void (*callback)(void*, Result, void*), void* user_data,

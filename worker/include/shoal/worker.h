@@ -117,10 +117,11 @@ typedef enum shoal_without_servers {
 } shoal_without_servers;
 
 /* Whether the ranks of a node reduce among themselves. The scheduler decides that for each group, because it sees where
- * the ranks are. A group on one node then uses no reduction servers, and its sums have the same bits either way. If
- * every node has the same number of ranks, two or more, each node sums first and every rank pushes its part of that
- * sum: the last bits of sums of floats then depend on which ranks share a node (docs/numerics.md). Must be equal on all
- * ranks of a group: otherwise the group is not made, and the message names two ranks and what each has. */
+ * the ranks are. A group on one node then uses no reduction servers, and its sums of tensors in host memory have the
+ * same bits either way. If every node has the same number of ranks, two or more, each node sums first and every rank
+ * pushes its part of that sum: the last bits of sums of floats then depend on which ranks share a node
+ * (docs/numerics.md). Must be equal on all ranks of a group: otherwise the group is not made, and the message names two
+ * ranks and what each has. */
 typedef enum shoal_node_reduce {
   SHOAL_NODE_REDUCE_AUTO = 0, /* of a group: the worker's setting; of a worker: the scheduler decides */
   SHOAL_NODE_REDUCE_OFF = 1,  /* never: every rank uses the servers */
