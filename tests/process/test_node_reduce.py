@@ -1,10 +1,13 @@
 """Ranks of one node that reduce among themselves, without any server. Real processes."""
 
+import json
+import pathlib
 import re
 import signal
+import sys
 import time
 
-from cluster import Cluster
+from cluster import Cluster, program
 from job_runs import digests, refusal, wait_for_line_of_all
 
 LEASE_TTL_MS = 30_000
@@ -48,3 +51,20 @@ def test_i6_ranks_of_a_node_go_on_without_a_scheduler(cluster: Cluster):
         rank.say()
         rank.say()
     assert len(digests(ranks)) == 1
+
+
+WITHOUT_SHARED_MEMORY = str(pathlib.Path(__file__).with_name("without_shared_memory.py"))
+
+
+def test_ranks_that_may_not_make_shared_memory_use_the_network(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.start_scheduler()
+    cluster.start_server("server-0")
+    report = tmp_path / "report"
+    command = [sys.executable, WITHOUT_SHARED_MEMORY, program("shoal-perf"), "--scheduler", cluster.scheduler_address]
+    command += ["--world-size", "2", "-b", "64K", "-e", "64K", "-n", "3", "--json", str(report)]
+    ranks = [cluster.start([*command, "--rank", str(rank)]) for rank in range(2)]
+    for rank in ranks:
+        assert rank.wait() == 0, str(rank)
+    written = json.loads(report.read_text())
+    assert written["wrong"] == 0
+    assert [server["transport"].split("/")[0] for server in written["servers"]] == ["tcp"]
