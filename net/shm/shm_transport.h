@@ -48,7 +48,7 @@ class ShmTransport : public Transport {
 };
 
 // AlreadyExists: another process listens there already. ResourceExhausted: no memory or descriptors. Unimplemented:
-// this kernel can't share memory safely.
+// this kernel can't share memory safely, or does not let this process.
 absl::StatusOr<std::unique_ptr<ShmTransport>> MakeShmTransport(const ShmTransportOptions& options);
 
 }  // namespace shoal

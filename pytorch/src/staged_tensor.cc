@@ -73,7 +73,8 @@ StagedTensor StagedTensor::StageOnDevice(const at::Tensor& tensor, const c10::St
 }
 
 // The event's own wait keeps a core busy. And whoever asks the driver, unlike a wait that has begun, may do so in the
-// middle of another thread's capture of a CUDA graph, and end that: so it is asked on a failed device alone.
+// middle of another thread's capture of a CUDA graph, and end that: so it is asked where the device has failed, or
+// nobody tells.
 void StagedTensor::WaitUntilStaged() {
   if (!staged_ || (reached_.valid() && reached_.get() == 0)) return;
   staged_->synchronize();  // throws what the device has failed with

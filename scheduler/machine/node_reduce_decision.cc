@@ -19,7 +19,10 @@ std::string WhatHinders(const NodeReduceRank& member) {
   const auto process = [&] { return absl::StrCat("rank ", member.rank.value(), "'s process"); };
   if (member.request == nullptr) return absl::StrCat(process(), " runs a version that cannot reduce within a node");
   if (member.request->choice == static_cast<uint32_t>(NodeReduceChoice::kOff)) return "node_reduce is off";
-  if (!member.request->possible) return absl::StrCat(process(), " can't reduce within its node");
+  if (!member.request->possible)
+    return absl::StrCat(process(),
+                        " can't reduce within its node: it may use the network alone (network_only, or a kernel or "
+                        "security profile that refuses shared memory, memfd_create)");
   if (!member.request->node_identity.empty()) return "";
   return absl::StrCat(process(), " (on node ", NodeName(member),
                       ") can't tell which node it is on (boot id, namespaces)");

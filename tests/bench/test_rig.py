@@ -102,6 +102,7 @@ def test_ranks_in_torch_with_nothing_set_up_do_what_they_do_by_themselves(tmp_pa
 
         def start(self, _node, _command, env, **_pipes):
             environments.append(env)
+            return subprocess.Popen(["echo", '"all ranks are there"'], stdout=subprocess.PIPE, text=True)
 
     node = Node("node", "127.0.0.1", "lo", -1)
     network = types.SimpleNamespace(workers=[node] * 2, servers=[], switch=-1)

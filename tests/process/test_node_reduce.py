@@ -1,4 +1,4 @@
-"""Ranks of one node that reduce among themselves, without any server. Real processes."""
+"""Ranks of one node that reduce among themselves, without any server, or may not. Real processes."""
 
 import json
 import pathlib

@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
   return MakeDataPlaneTransport(data_plane);
 }
 
-// nullptr: this process is to use the network alone, or its kernel can't share memory safely (and its offer says so).
+// nullptr: this process is to use the network alone, or can't share memory safely (and its offer says so).
 absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientOptions& options,
                                                              FlightRecorder* recorder) {
   if (options.network_only) return nullptr;

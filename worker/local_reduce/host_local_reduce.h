@@ -17,7 +17,7 @@
 namespace shoal {
 
 // Takes one descriptor; memory only with the first group. ResourceExhausted: the process has no memory or descriptors
-// left. Unimplemented: this kernel can't share memory safely.
+// left. Unimplemented: this kernel can't share memory safely, or does not let this process.
 //
 // LocalGroupFailed says: AlreadyExists, another process listens as this rank of the meeting; ResourceExhausted, the
 // culprit, which may be this rank, has no memory or descriptors left; Unimplemented, this kernel can't share memory

@@ -1,31 +1,27 @@
 // The parts of net/shm: the rings, the sealed memory.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
 
-#ifndef F_SEAL_EXEC
-#define F_SEAL_EXEC 0x0020
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
 #include "net/shm/outbox.h"
 #include "net/shm/same_node_socket.h"
 #include "net/shm/shared_memory.h"
+#include "tests/conformance/forbidden_call.h"
 #include "tests/conformance/transport/transport_harness.h"
 
 namespace shoal {
@@ -173,23 +169,10 @@ TEST(SharedMemory, PeersReadAndCantWrite) {
   EXPECT_NE(fallocate(owned->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
 }
 
-// As a container's security profile does it; for the calling thread alone.
-void RefuseToMakeMemory(int error) {
-  const std::array<sock_filter, 4> filter = {
-      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program = {.len = filter.size(), .filter = const_cast<sock_filter*>(filter.data())};
-  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-}
-
 TEST(SharedMemory, WhoMayNotMakeItIsToldSo) {
   for (const int error : {EPERM, EACCES, ENOSYS}) {
     std::thread([error] {
-      RefuseToMakeMemory(error);
+      ForbidThisThread(SYS_memfd_create, static_cast<uint16_t>(error));
       const absl::Status status = OwnedMemory::Make("test", 4096).status();
       EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
     }).join();
@@ -197,8 +180,9 @@ TEST(SharedMemory, WhoMayNotMakeItIsToldSo) {
 }
 
 TEST(SharedMemory, NobodyExecutesIt) {
+  const FileDescriptor known(memfd_create("test", MFD_CLOEXEC | MFD_NOEXEC_SEAL));
+  if (!known.valid()) GTEST_SKIP() << "Linux before 6.3 does not know that";
   const std::unique_ptr<OwnedMemory> owned = *OwnedMemory::Make("test", 4096);
-  if ((fcntl(owned->fd(), F_GET_SEALS) & F_SEAL_EXEC) == 0) GTEST_SKIP() << "Linux before 6.3 does not know that";
   EXPECT_NE(fchmod(owned->fd(), 0700), 0);
 }
 

@@ -64,7 +64,10 @@ TEST(NodeReduceDecision, AnOlderProcessOrOneThatCannotIsNamed) {
   ExpectFlat(older.Decide(), "rank 5's process runs a version that cannot reduce within a node");
   Ranks unable(3);
   unable[1].possible = false;
-  ExpectFlat(unable.Decide(), "rank 4's process can't reduce within its node");
+  ExpectFlat(
+      unable.Decide(),
+      "rank 4's process can't reduce within its node: it may use the network alone (network_only, or a kernel or "
+      "security profile that refuses shared memory, memfd_create)");
 }
 
 TEST(NodeReduceDecision, ARankElsewhereIsNamedWithBothNodes) {
