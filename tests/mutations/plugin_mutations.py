@@ -11,6 +11,10 @@ def of_host_memory(name: str) -> PythonTest:
     return PythonTest("tests/pytorch/test_torch_device_checks.py", name)
 
 
+def of_group(name: str) -> CxxTest:
+    return CxxTest("plugin_group_test", f"GroupTest.{name}")
+
+
 PLUGIN_MUTATIONS = [
     mutation(
         "wait-blocks-the-host",
@@ -119,15 +123,13 @@ PLUGIN_MUTATIONS = [
             "ready_waits_.Run(std::move(wait), deadline);",
             "ready_waits_.Run(std::move(wait), deadline + std::chrono::hours(1));",
         ),
-        test=CxxTest(
-            "plugin_group_test", "GroupTest.ACopyThatDoesNotEndFailsItsOperationAtTheDeadlineAndTheNextOnesToo"
-        ),
+        test=of_group("ACopyThatDoesNotEndFailsItsOperationAtTheDeadlineAndTheNextOnesToo"),
     ),
     mutation(
         "abort-waits-for-a-copy",
         "an abort ends what waits for a device at once",
         ("pytorch/src/group.cc", "  ready_waits_.EndBy(std::chrono::steady_clock::now());\n", ""),
-        test=CxxTest("plugin_group_test", "GroupTest.AnAbortDoesNotWaitForCopies"),
+        test=of_group("AnAbortDoesNotWaitForCopies"),
     ),
     mutation(
         "destroying-a-group-waits-for-its-device",

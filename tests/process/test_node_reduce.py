@@ -62,9 +62,10 @@ def test_ranks_that_may_not_make_shared_memory_use_the_network(cluster: Cluster,
     report = tmp_path / "report"
     command = [sys.executable, WITHOUT_SHARED_MEMORY, program("shoal-perf"), "--scheduler", cluster.scheduler_address]
     command += ["--world-size", "2", "-b", "64K", "-e", "64K", "-n", "3", "--json", str(report)]
-    ranks = [cluster.start([*command, "--rank", str(rank)]) for rank in range(2)]
+    ranks = [cluster.start([*command, "--rank", str(rank)], {"SHOAL_NODE_REDUCE": "auto"}) for rank in range(2)]
     for rank in ranks:
         assert rank.wait() == 0, str(rank)
     written = json.loads(report.read_text())
     assert written["wrong"] == 0
     assert [server["transport"].split("/")[0] for server in written["servers"]] == ["tcp"]
+    assert "security profile" in cluster.wait_for_event("group-opened", "")["reason"]

@@ -16,7 +16,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import Failure, hear, run_ranks, say
-from torch_cluster import Cluster
 
 SUCCESS, TIMEOUT, COMM_ERROR = range(3)  # c10d::WorkResult
 ELEMENTS = 100_003  # some chunks, and no round number
