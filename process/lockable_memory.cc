@@ -1,6 +1,7 @@
 #include "process/lockable_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace shoal {
 
@@ -10,6 +11,10 @@ bool MayLock(size_t bytes) {
   const bool locked = mlock2(memory, bytes, MLOCK_ONFAULT) == 0;
   munmap(memory, bytes);
   return locked;
+}
+
+bool MayLockAnything() {
+  return MayLock(static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 }
 
 }  // namespace shoal

@@ -12,6 +12,9 @@ inline constexpr size_t kLockableBytesForRdma = size_t{256} << 20;
 // Asks the kernel for leave, not for the memory: a capability may lift the limit (ulimit -l).
 bool MayLock(size_t bytes);
 
+// Whether it may lock as much memory as the node has.
+bool MayLockAnything();
+
 }  // namespace shoal
 
 #endif  // SHOAL_PROCESS_LOCKABLE_MEMORY_H_

@@ -11,7 +11,9 @@ namespace shoal {
 namespace {
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeUnchecked(const DataPlaneOptions& options) {
-  absl::StatusOr<std::unique_ptr<Transport>> network = MakeUcxTransport(options.network);
+  UcxTransportOptions network_options = options.network;
+  if (options.region != nullptr) network_options.region = options.region->bytes();
+  absl::StatusOr<std::unique_ptr<Transport>> network = MakeUcxTransport(network_options);
   if (!network.ok() || !options.same_node) return network;
   ShmTransportOptions same_node;
   same_node.listen_address = (*network)->listen_address();

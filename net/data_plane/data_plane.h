@@ -18,7 +18,9 @@ struct DataPlaneOptions {
   UcxTransportOptions network;
   bool same_node = true;  // false: UCX to processes of this node too
   Checksums checksums = Checksums::kToAskers;
-  OwnedMemory* region = nullptr;       // outlives the transport; payloads in it go to processes of this node uncopied
+  // Outlives the transport. Payloads in it go to processes of this node uncopied, and RDMA devices know it
+  // (UcxTransportOptions::region).
+  OwnedMemory* region = nullptr;
   FlightRecorder* recorder = nullptr;  // outlives the transport
 };
 

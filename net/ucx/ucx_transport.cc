@@ -24,6 +24,13 @@ constexpr auto kMaxSettleTime = std::chrono::milliseconds(100);
 // A Poll that finds UCX busy looks after the sockets only now and then: they cost a system call and change rarely.
 constexpr int kMaxPollsWithoutSockets = 64;
 
+void NameRegion(const UcxWorker& ucx, std::span<const std::byte> payload, ucp_request_param_t* param) {
+  const ucp_mem_h handle = payload.empty() ? nullptr : ucx.HandleOf(payload);
+  if (handle == nullptr) return;
+  param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+  param->memh = handle;
+}
+
 }  // namespace
 
 absl::Status UcxTransport::Start() {
@@ -118,6 +125,7 @@ void UcxTransport::Post(Operation* operation, MessageType type, std::span<const 
   param.user_data = operation;
   param.flags = UCP_AM_SEND_FLAG_REPLY | protocol_flag;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
+  NameRegion(*peer.ucx, payload, &param);
   void* request = ucp_am_send_nbx(peer.endpoint, type, operation->header.data(), header.size(), payload.data(),
                                   payload.size(), &param);
   if (request == nullptr) {
@@ -189,6 +197,7 @@ absl::Status UcxTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
   param.cb.recv_am = &OnReceived;
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
+  NameRegion(*offer.peer->ucx, buffer, &param);
   // The descriptor is UCX's from here on, also when this fails.
   void* request =
       ucp_am_recv_data_nbx(offer.peer->ucx->worker(), offer.descriptor, buffer.data(), buffer.size(), &param);

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -41,6 +42,9 @@ struct UcxTransportOptions {
   // Payloads of at least this size go by rendezvous. 0: all; SIZE_MAX: none; nullopt: as UcxSettings has it.
   std::optional<size_t> rendezvous_threshold_bytes;
   TransportLimits limits;
+  // Outlives the transport. RDMA devices get to know it once, and not with each payload in it, where this process may
+  // lock as much memory as it likes.
+  std::span<std::byte> region;
 };
 
 // InvalidArgument: unknown address, device or transport. AlreadyExists: the port is taken. Unavailable: the device to

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -85,6 +86,7 @@ absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const UcxTransportOpt
   worker->devices_ = DevicesWithLink();
   if (absl::Status status = worker->MakeContext(options); !status.ok()) return status;
   if (absl::Status status = worker->MakeWorker(); !status.ok()) return status;
+  if (std::ranges::any_of(worker->transports_, IsRdma)) worker->RegisterRegion(options.region);
   // One that lost its link meanwhile may not have been found.
   const std::set<std::string> still = DevicesWithLink();
   std::erase_if(worker->devices_, [&](const std::string& device) { return !still.contains(device); });
@@ -195,9 +197,35 @@ absl::StatusOr<SocketAddress> UcxWorker::Listen(const std::string& ip, ucp_liste
   return SocketAddress{.storage = attributes.sockaddr, .length = address->length};
 }
 
+// UCX's own cache of registrations needs to see every munmap of the process, for which it would patch the functions of
+// the C library under whatever else is loaded. Without it each payload is registered when it is sent or received.
+void UcxWorker::RegisterRegion(std::span<std::byte> region) {
+  // With a limit UCX's own buffers could run into it later, in the middle of something.
+  if (region.empty() || !MayLockAnything()) return;
+  ucp_mem_map_params_t params{};
+  params.field_mask =
+      UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+  params.address = region.data();
+  params.length = region.size();
+  params.memory_type = UCS_MEMORY_TYPE_HOST;
+  if (ucp_mem_map(context_, &params, &region_handle_) != UCS_OK) {
+    region_handle_ = nullptr;
+    return;
+  }
+  region_ = region;
+}
+
+ucp_mem_h UcxWorker::HandleOf(std::span<const std::byte> memory) const {
+  const std::less_equal<> is_at_most;  // also of pointers into different objects
+  const bool within = is_at_most(region_.data(), memory.data()) &&
+                      is_at_most(memory.data() + memory.size(), region_.data() + region_.size());
+  return within ? region_handle_ : nullptr;
+}
+
 UcxWorker::~UcxWorker() {
   if (listener_ != nullptr) ucp_listener_destroy(listener_);
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  if (region_handle_ != nullptr) ucp_mem_unmap(context_, region_handle_);
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ class UcxWorker {
   ucp_worker_h worker() const { return worker_; }
   ucp_listener_h listener() const { return listener_; }
   int event_fd() const { return event_fd_; }
+  // What UCX knows memory of the region by (UcxTransportOptions); nullptr: it has to make that known by itself.
+  ucp_mem_h HandleOf(std::span<const std::byte> memory) const;
   // What UCX can use here, each "transport/device".
   const std::set<std::string>& transports() const { return transports_; }
 
@@ -54,6 +57,7 @@ class UcxWorker {
   absl::Status InitUcx(const UcxTransportOptions& options, const std::vector<UcxSetting>& settings);
   absl::Status CheckTransports() const;
   absl::Status MakeWorker();
+  void RegisterRegion(std::span<std::byte> region);
 
   const UcxSettings& settings_;
   std::set<std::string> devices_;  // that had a link before and after UCX looked
@@ -62,6 +66,8 @@ class UcxWorker {
   ucp_worker_h worker_ = nullptr;
   ucp_listener_h listener_ = nullptr;
   int event_fd_ = -1;
+  std::span<const std::byte> region_;
+  ucp_mem_h region_handle_ = nullptr;  // not null: region_ is registered
 };
 
 }  // namespace shoal

@@ -28,6 +28,7 @@ from cluster import LOOPBACK, PROGRAMS, SERVER_LISTENS, TIME_FACTOR, Cluster, Pr
 NOBODY = 65534
 CHECKS: dict[str, "Check"] = {}
 DEVICES_S = 90
+SLOT_MEMORY_BYTES = 256 << 20  # of a server that is not told how much
 
 
 @dataclasses.dataclass
@@ -390,6 +391,31 @@ def check_the_ranks_of_a_node_are_dealt_over_its_cards(cluster: Cluster) -> None
     in_use = {"rc_verbs/rxe0:1", "rc_verbs/rxe1:1"}
     cluster.wait_until(lambda: transports_of_ranks(cluster) == in_use, f"shoalctl jobs tells of {in_use}")
     cluster.wait_until(lambda: bytes_in(cluster) > 256 << 10, "payload flows")
+
+
+def registered_with_cards(process: Process) -> list[int]:
+    """How many bytes each memory region has that the process has registered now."""
+    # The kernel names the thread that did it.
+    threads = set(map(int, os.listdir(f"/proc/{process.process.pid}/task")))
+    listed = subprocess.run(["rdma", "-j", "resource", "show", "mr"], capture_output=True, text=True, check=True)
+    return [region["mrlen"] for region in json.loads(listed.stdout) if region.get("pid") in threads]
+
+
+@check(limit_s=60)
+def check_a_server_registers_its_slots_once_and_no_chunk(cluster: Cluster) -> None:
+    chunk_bytes = 256 << 10
+    start_scheduler(cluster)
+    [server] = start_servers(cluster, RC, 1)
+    options = ["-b", "4M", "-e", "4M", "-n", "1000000", "-w", "0", "-c", "0", "--chunk-bytes", str(chunk_bytes)]
+    [rank, _] = start_ranks(cluster, RC, 2, *options, servers=1)
+    cluster.wait_until(lambda: bytes_in(cluster) > 8 << 20, "payload flows")
+    of_server = [registered_with_cards(server) for _ in range(20)]
+    of_rank = [registered_with_cards(rank) for _ in range(20)]
+    print(of_server[-1], of_rank[-1])
+    assert all(sizes.count(SLOT_MEMORY_BYTES) == 1 for sizes in of_server), of_server
+    assert not any(chunk_bytes in sizes for sizes in of_server), of_server
+    # The tensors of a rank are its program's, so it registers each chunk: such regions can be seen.
+    assert any(chunk_bytes in sizes for sizes in of_rank), of_rank
 
 
 def run_unprivileged(command: list[str], lockable_kib: int) -> subprocess.CompletedProcess:

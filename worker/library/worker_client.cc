@@ -40,8 +40,11 @@ bool IsOfThisNode(const std::string& address) {
   return parsed.ok() && !DeviceOfAddress(*parsed).empty();
 }
 
-absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptions& options, FlightRecorder* recorder) {
+// `stager`: nullptr or what copies from and to devices; its memory, which is never unmapped, is what is sent then.
+absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptions& options, const CudaStager* stager,
+                                                         FlightRecorder* recorder) {
   DataPlaneOptions data_plane;
+  if (stager != nullptr) data_plane.network.region = stager->arena()->region();
   data_plane.recorder = recorder;
   data_plane.network.net_device = options.net_device;
   data_plane.network.transports = options.transports;
@@ -132,13 +135,13 @@ absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const Worker
 
 absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
-  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_, &recorder_);
+  absl::StatusOr<std::unique_ptr<CudaStager>> stager = MakeStager(options_);
+  if (!stager.ok()) return stager.status();
+  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_, stager->get(), &recorder_);
   if (!transport.ok()) return transport.status();
   absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_, &recorder_);
   if (!local_reduce.ok()) return local_reduce.status();
   can_node_reduce_ = *local_reduce != nullptr;
-  absl::StatusOr<std::unique_ptr<CudaStager>> stager = MakeStager(options_);
-  if (!stager.ok()) return stager.status();
   absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(
       *std::move(transport), *std::move(local_reduce), *std::move(stager),
       {.survive_server_loss = !options_.fail_on_server_loss}, &completions_, &member_queue_, notices_.get(),

@@ -26,6 +26,7 @@ class StagingArena {
   // Gives back what Take(bytes) gave.
   void GiveBack(std::byte* start, uint64_t bytes);
 
+  std::span<std::byte> region() const { return region_; }
   uint64_t size_bytes() const { return pages_.capacity_bytes(); }
   // As they were asked for.
   uint64_t taken_bytes() const { return taken_bytes_; }
