@@ -9,14 +9,8 @@
 namespace shoal {
 namespace {
 
-// Up to 4 Gbit/s, where a chunk is on the link for at least ten times as long as a core takes to sum it.
-constexpr uint64_t kSlowBytesPerSecond = 500'000'000;
-constexpr uint64_t kSlowPortBytes = 128 << 10;
-constexpr uint64_t kFastPortBytes = 256 << 10;
-constexpr uint64_t kFastPortNs = 250'000;
-// Of what a slow port holds: the rest is for headers (7 % of a chunk of 14 KiB over TCP) and acknowledgements.
-constexpr uint64_t kSlowPayloadBytes = kSlowPortBytes / 8 * 7;
-constexpr uint64_t kSlowChunkUnitBytes = 1024;
+constexpr uint64_t kPortBufferBytes = 256 << 10;
+constexpr uint64_t kPortBufferNs = 250'000;
 // Where it was not measured: by the bench's runs of small chunks on loopback.
 constexpr uint64_t kUnmeasuredMessageNs = 2'000;
 // A measurement on a busy node must not decide alone.
@@ -54,10 +48,7 @@ PortLoad EvenPortLoad(uint32_t group_size, uint32_t shard_count) {
 
 FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_chunk_bytes) {
   const uint64_t bytes_per_s = std::min(link.bytes_per_s, kMaxBytesPerSecond);
-  const bool slow = bytes_per_s <= kSlowBytesPerSecond;
-  const uint64_t in_buffer =
-      slow ? kSlowPayloadBytes : std::clamp(BytesIn(kFastPortNs, bytes_per_s), kFastPortBytes, kCacheBytes);
-  const uint64_t chunks_in_flight = slow ? 1 : 2;
+  const uint64_t in_buffer = std::clamp(BytesIn(kPortBufferNs, bytes_per_s), kPortBufferBytes, kCacheBytes);
   const uint64_t on_the_way = BytesIn(std::min(link.round_trip_ns, kMaxRoundTripNs), bytes_per_s);
   // Of one rank: to all shards together, and to the one with the largest share.
   const double window = static_cast<double>(std::min(in_buffer + on_the_way, kCacheBytes)) / load.busiest_port;
@@ -68,22 +59,21 @@ FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_ch
     const uint64_t message_ns = link.message_ns == 0 ? kUnmeasuredMessageNs : std::min(link.message_ns, kMaxMessageNs);
     const uint64_t worth_a_message = std::clamp<uint64_t>(BytesIn(kMessageCostShare * message_ns, bytes_per_s),
                                                           kSmallestChosenChunkBytes, kLargestChunkBytes);
-    const double fits =
-        static_cast<double>(in_buffer) / load.busiest_port * load.largest_share / static_cast<double>(chunks_in_flight);
-    messages_decide = !slow && WholeBytes(fits) < worth_a_message && worth_a_message > kSmallestChosenChunkBytes;
-    const uint64_t chosen = std::clamp<uint64_t>(WholeBytes(fits), kSmallestChosenChunkBytes, kLargestChunkBytes);
-    const uint64_t rounded = slow ? chosen / kSlowChunkUnitBytes * kSlowChunkUnitBytes : std::bit_floor(chosen);
-    chunk = messages_decide ? std::bit_ceil(worth_a_message) : rounded;
+    const double half = static_cast<double>(in_buffer) / load.busiest_port * load.largest_share / 2;
+    messages_decide = WholeBytes(half) < worth_a_message && worth_a_message > kSmallestChosenChunkBytes;
+    chunk = messages_decide
+                ? std::bit_ceil(worth_a_message)
+                : std::bit_floor(std::clamp<uint64_t>(WholeBytes(half), kSmallestChosenChunkBytes, kLargestChunkBytes));
   }
   chunk = std::clamp<uint64_t>(chunk, kMinChunkBytes, kMaxChunkBytes);
-  const uint64_t least_credit = messages_decide ? kCreditWhereMessagesDecide : chunks_in_flight;
+  const uint64_t least_credit = messages_decide ? kCreditWhereMessagesDecide : 2;
   FlowPlan plan;
   plan.chunk_bytes = static_cast<uint32_t>(chunk);
   plan.credit_chunks = static_cast<uint32_t>(
       std::clamp<uint64_t>(WholeBytes(window_of_largest) / chunk, least_credit, kMaxCreditChunks));
   if (load.even) return plan;
-  // For the largest share as many at the least as with equal shares.
-  const auto least = static_cast<uint64_t>(std::ceil(static_cast<double>(chunks_in_flight) / load.largest_share));
+  // Two chunks for the largest share at the least, as with equal shares.
+  const auto least = static_cast<uint64_t>(std::ceil(2 / load.largest_share));
   const uint64_t look_ahead = std::clamp<uint64_t>(WholeBytes(window) / chunk, least, kMaxLookAheadChunks);
   plan.look_ahead_chunks = static_cast<uint32_t>(look_ahead);
   // The look-ahead is the bound: in a stretch of that length a shard may come up once more than its share.

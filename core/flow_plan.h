@@ -5,23 +5,21 @@
 // be under way to a port in all has to keep it busy (its bandwidth times the round trip) and must fit the buffer before
 // it, or packets are lost, and a retransmission timeout costs more than everything else (incast; receiver-driven
 // credits are the known remedy). So a rank and a shard have the max(n, k)-th part of what a port is sure to hold under
-// way between them. On links of up to 4 Gbit/s that is one chunk: the results that servers send in turn keep the ranks
-// apart, so both ways are in use at once all the same. On faster ones, where to sum a chunk takes about as long as to
-// send it, it is two: one arrives while the other is summed. On shaped links that law gave 0.98 and more of the link
-// wherever it held, and 0.1 to 0.8 where it did not (docs/adr/0007). Where a port also carries the traffic of a server
-// on a rank's node, or shares differ, PortLoad says what meets there (docs/adr/0010).
+// way between them, in two chunks: one arrives while the other's sum goes back. On shaped links that law gave 0.97 to
+// 0.99 of the link wherever it held, and 0.5 to 0.8 where it did not (docs/adr/0007). Where a port also carries the
+// traffic of a server on a rank's node, or shares differ, PortLoad says what meets there (docs/adr/0010).
 //
 // Shards with different shares need pacing: left to their credit, all of them would go at one speed, the small ones be
 // done early, and the links of the large ones be busy alone at the end. So no rank pushes a chunk that is more than
 // `look_ahead_chunks` behind its oldest unfinished one in the order that all ranks share. The chunks of any stretch of
 // that order are dealt in the shards' proportion, so what is under way is too.
 //
-// What a port holds can't be measured. Every port that we know of holds 128 KiB, of which headers and acknowledgements
-// take a part; those of more than 4 Gbit/s hold 256 KiB and at least a quarter of a millisecond of their bandwidth.
-// More than 4 MiB are never under way to a server: they would leave its cache before they are summed. A chunk is not so
-// small that the cost of a message is more than a quarter of its time on the link (on fast links as measured); so a
-// tensor is never spread over more servers than its bytes are worth messages. Where this limit applies, many ranks fill
-// the buffer of any port: the network must be lossless, or slow its senders down.
+// What a port holds can't be measured. Every port that we know of holds 256 KiB, and faster ones hold at least a
+// quarter of a millisecond of their bandwidth. More than 4 MiB are never under way to a server: they would leave its
+// cache before they are summed. A chunk is not so small that the cost of a message, as measured, is more than a quarter
+// of its time on the link; so a tensor is never spread over more servers than its bytes are worth messages. Where
+// this limit applies, many ranks on fast links fill the buffer of any port: the network must be lossless, or slow its
+// senders down.
 //
 // Pure; all ranks and servers must use the same answer, so the scheduler asks once for a group.
 #ifndef SHOAL_CORE_FLOW_PLAN_H_

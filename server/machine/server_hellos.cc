@@ -114,7 +114,7 @@ int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refu
   if (options_.window_bytes != 0 || credit == 0) {
     credit = (options_.window_bytes == 0 ? kDefaultWindowBytes : options_.window_bytes) / token.max_chunk_bytes;
   }
-  credit = std::clamp<uint32_t>(credit, 1, kMaxCreditChunks);
+  credit = std::clamp<uint32_t>(credit, 2, kMaxCreditChunks);
   std::optional<uint64_t> region;
   for (; credit >= 1; credit /= 2) {
     region = pool_.Allocate(ServerGroup::RegionBytes(credit, token.group_size, token.max_chunk_bytes));

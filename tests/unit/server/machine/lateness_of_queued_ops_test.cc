@@ -186,7 +186,7 @@ std::vector<uint32_t> RanksOf(const std::map<uint32_t, double>& late) {
 // may have in flight, and all links are full.
 TEST(LatenessOfQueuedOps, ARankThatIsBehindWhileAllLinksAreFullIsNotWaitedFor) {
   for (const uint32_t servers : {2u, 3u, 4u, 8u, 16u}) {
-    for (const uint32_t credit : {1u, 2u, 3u, 8u}) {
+    for (const uint32_t credit : {2u, 3u, 8u}) {
       for (const uint32_t chunks_of_op : {1u, servers, 8 * servers}) {
         ModelOptions options = {.servers = servers, .credit = credit, .chunks_of_op = chunks_of_op};
         options.ops_queued = 4 * servers * credit / chunks_of_op + 2;
@@ -200,7 +200,7 @@ TEST(LatenessOfQueuedOps, ARankThatIsBehindWhileAllLinksAreFullIsNotWaitedFor) {
 
 TEST(LatenessOfQueuedOps, ASlowLinkIsWaitedFor) {
   for (const uint32_t servers : {2u, 4u, 8u, 16u}) {
-    for (const uint32_t credit : {1u, 2u, 3u}) {
+    for (const uint32_t credit : {2u, 3u}) {
       ModelOptions options = {.servers = servers, .credit = credit};
       options.ranks[2].push_ns = 2 * kChunkNs;
       const std::map<uint32_t, double> late = AlwaysLate(options);

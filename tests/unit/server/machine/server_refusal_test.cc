@@ -304,18 +304,6 @@ TEST(ServerRefusal, MemoryForSlotsThatIsMissingIsNamedWithWhatToDo) {
   ExpectServes(&server);
 }
 
-TEST(ServerCredit, OneChunkInFlightIsEnough) {
-  // As the scheduler chose it for a slow link (core/flow_plan.h), and by a --window that has room for one.
-  for (const uint32_t window_bytes : {0u, 1500u, 1u}) {
-    ServerDriver server(ServerDriver::Options(64 << 20, window_bytes));
-    GroupToken token = server.Token(0, 1);
-    token.credit_chunks = 1;
-    SignToken(ServerDriver::Options().token_key, &token);
-    server.Hello(server.Up(), token);
-    EXPECT_EQ(DecodeWelcome(server.TakeNote().body)->credit_chunks, 1u) << "--window " << window_bytes;
-  }
-}
-
 TEST(ServerRefusal, ScarceMemoryLowersTheCreditBeforeAnybodyIsRefused) {
   ServerDriver server(ServerDriver::Options(2 * 4 * 1024, 16 << 10));  // room for credit 4 of one rank
   server.Join(0, 1);
