@@ -34,6 +34,7 @@ def fairness(scenario: dict) -> list[str]:
     links = scenario["workers"] // ranks * node_links
     whose = "Every worker has" if ranks == 1 else f"The {ranks} workers of each node have together"
     what = "the same link" if node_links == 1 else f"the same {node_links} links, to a network each,"
+    told = [] if link["port_buffer_kib"] >= 256 else ["Shoal's scheduler is told what the ports hold: `--port-buffer`."]
     return [
         f"{whose} {what} for every contender: {link['rate_mbit']:g} Mbit/s each way,"
         f" {scenario['link_bytes_per_s'] * 8e-6:.1f} of them payload (calibrated), port buffers of"
@@ -42,6 +43,7 @@ def fairness(scenario: dict) -> list[str]:
         " others don't use them.",
         f"Equal total: a perfect ring with the servers' links given to its workers would have"
         f" {(links + kappa) / links:g} times the rate.",
+        *told,
     ]
 
 

@@ -30,6 +30,9 @@ uint64_t BytesIn(uint64_t ns, uint64_t bytes_per_s) {
   return static_cast<uint64_t>(static_cast<double>(bytes_per_s) * static_cast<double>(ns) * 1e-9);
 }
 
+// An eighth is for headers (5 % over TCP with segments of 1448 bytes) and for acknowledgements.
+uint64_t PayloadIn(uint64_t port_bytes) { return port_bytes / 8 * 7; }
+
 // Rounded down, but for what a division has left just below a whole number.
 uint64_t WholeBytes(double bytes) { return static_cast<uint64_t>(std::llround(bytes)); }
 
@@ -46,9 +49,11 @@ PortLoad EvenPortLoad(uint32_t group_size, uint32_t shard_count) {
       .busiest_port = busiest, .busiest_link = busiest, .largest_share = 1.0 / shard_count, .shard_count = shard_count};
 }
 
-FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_chunk_bytes) {
+FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_chunk_bytes, uint64_t port_bytes) {
   const uint64_t bytes_per_s = std::min(link.bytes_per_s, kMaxBytesPerSecond);
-  const uint64_t in_buffer = std::clamp(BytesIn(kPortBufferNs, bytes_per_s), kPortBufferBytes, kCacheBytes);
+  const bool ports_are_known = port_bytes != 0 && !link.within_node;
+  const uint64_t assumed = std::clamp(BytesIn(kPortBufferNs, bytes_per_s), kPortBufferBytes, kCacheBytes);
+  const uint64_t in_buffer = ports_are_known ? std::min(PayloadIn(port_bytes), kCacheBytes) : assumed;
   const uint64_t on_the_way = BytesIn(std::min(link.round_trip_ns, kMaxRoundTripNs), bytes_per_s);
   // Of one rank: to all shards together, and to the one with the largest share.
   const double window = static_cast<double>(std::min(in_buffer + on_the_way, kCacheBytes)) / load.busiest_port;
@@ -60,10 +65,15 @@ FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_ch
     const uint64_t worth_a_message = std::clamp<uint64_t>(BytesIn(kMessageCostShare * message_ns, bytes_per_s),
                                                           kSmallestChosenChunkBytes, kLargestChunkBytes);
     const double half = static_cast<double>(in_buffer) / load.busiest_port * load.largest_share / 2;
-    messages_decide = WholeBytes(half) < worth_a_message && worth_a_message > kSmallestChosenChunkBytes;
-    chunk = messages_decide
-                ? std::bit_ceil(worth_a_message)
-                : std::bit_floor(std::clamp<uint64_t>(WholeBytes(half), kSmallestChosenChunkBytes, kLargestChunkBytes));
+    if (ports_are_known) {
+      chunk = std::min(WholeBytes(half), kLargestChunkBytes) / kMinChunkBytes * kMinChunkBytes;
+    } else {
+      messages_decide = WholeBytes(half) < worth_a_message && worth_a_message > kSmallestChosenChunkBytes;
+      chunk =
+          messages_decide
+              ? std::bit_ceil(worth_a_message)
+              : std::bit_floor(std::clamp<uint64_t>(WholeBytes(half), kSmallestChosenChunkBytes, kLargestChunkBytes));
+    }
   }
   chunk = std::clamp<uint64_t>(chunk, kMinChunkBytes, kMaxChunkBytes);
   const uint64_t least_credit = messages_decide ? kCreditWhereMessagesDecide : 2;

@@ -14,12 +14,12 @@
 // `look_ahead_chunks` behind its oldest unfinished one in the order that all ranks share. The chunks of any stretch of
 // that order are dealt in the shards' proportion, so what is under way is too.
 //
-// What a port holds can't be measured. Every port that we know of holds 256 KiB, and faster ones hold at least a
-// quarter of a millisecond of their bandwidth. More than 4 MiB are never under way to a server: they would leave its
-// cache before they are summed. A chunk is not so small that the cost of a message, as measured, is more than a quarter
-// of its time on the link; so a tensor is never spread over more servers than its bytes are worth messages. Where
-// this limit applies, many ranks on fast links fill the buffer of any port: the network must be lossless, or slow its
-// senders down.
+// What a port holds can't be measured. Unless an operator says it, 256 KiB are assumed, and of faster ports a quarter
+// of a millisecond of their bandwidth. More than 4 MiB are never under way to a server: they would leave its cache
+// before they are summed. A chunk is not so small that the cost of a message, as measured, is more than a quarter of
+// its time on the link; so a tensor is never spread over more servers than its bytes are worth messages. Where this
+// limit applies, many ranks on fast links fill the buffer of any port: the network must be lossless, or slow its
+// senders down. What an operator says of the ports comes first: chunks are then as small as it takes.
 //
 // Pure; all ranks and servers must use the same answer, so the scheduler asks once for a group.
 #ifndef SHOAL_CORE_FLOW_PLAN_H_
@@ -65,8 +65,9 @@ struct FlowPlan {
 
 inline constexpr uint32_t kMaxCreditChunks = 64;
 
-// `asked_chunk_bytes` 0: choose one; otherwise it is kept, and only the rest is chosen.
-FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_chunk_bytes);
+// `asked_chunk_bytes` 0: choose one; otherwise it is kept, and only the rest is chosen. `port_bytes`: what every port
+// between nodes holds at the least, headers included; 0: not known.
+FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_chunk_bytes, uint64_t port_bytes = 0);
 
 }  // namespace shoal
 

@@ -1,6 +1,7 @@
 #include "process/lockable_memory.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace shoal {
@@ -14,6 +15,8 @@ bool MayLock(size_t bytes) {
 }
 
 bool MayLockAnything() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY) return true;
   return MayLock(static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 }
 

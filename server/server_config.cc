@@ -31,9 +31,11 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
   table->Uint32("io-threads", "SHOAL_SERVER_IO_THREADS", "N",
                 "Threads that receive, sum and send; each listens on its own port.", &config->io_threads, 1,
                 kMaxServerIoThreads);
-  table->Bytes("slot-memory", "SHOAL_SERVER_SLOT_MEMORY",
-               "Memory for chunks that are being summed, shared equally by the I/O threads.",
-               &config->slot_memory_bytes, kMinSlotMemoryBytesPerIoThread);
+  table->Bytes(
+      "slot-memory", "SHOAL_SERVER_SLOT_MEMORY",
+      "Memory for chunks that are being summed, shared equally by the I/O threads. With RDMA all of it is in use, "
+      "and locked, from the start.",
+      &config->slot_memory_bytes, kMinSlotMemoryBytesPerIoThread);
   table->Bytes("window", "SHOAL_SERVER_WINDOW",
                "Payload that each worker may have in flight to an I/O thread, as far as slot memory allows. "
                "0: what the scheduler chooses for each group, from its workers' measurements.",

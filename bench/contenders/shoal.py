@@ -11,6 +11,10 @@ from rig.nodes import Node, Processes
 from rig.network import Network
 
 
+# core/flow_plan.h
+ASSUMED_PORT_BUFFER_KIB = 256
+
+
 def has_flag(program: pathlib.Path, flag: str) -> bool:
     """Whether this build's program takes the flag."""
     text = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=20, check=False).stdout
@@ -40,11 +44,11 @@ class Shoal:
         self.timing_flags: list[str] = []  # of shoal-perf where it measures
         self.server_count = len(network.servers) + colocating_ranks
         control = network.control.address
-        self.scheduler = processes.start_service(
-            network.control,
-            f"{name}-scheduler",
-            [str(programs / "shoal-scheduler"), "--listen", f"{control}:0", "--log-events=false"],
-        ).address
+        command = [str(programs / "shoal-scheduler"), "--listen", f"{control}:0", "--log-events=false"]
+        # Where ports hold less than is assumed, an operator has to say so.
+        if network.port_buffer_kib is not None and network.port_buffer_kib < ASSUMED_PORT_BUFFER_KIB:
+            command += ["--port-buffer", f"{network.port_buffer_kib}K"]
+        self.scheduler = processes.start_service(network.control, f"{name}-scheduler", command).address
         for number, node in enumerate(network.servers):
             command = [*(server_prefix or []), str(programs / "shoal-server"), "--scheduler", self.scheduler]
             command += ["--advertise", node.address]

@@ -60,6 +60,7 @@ class Network:
         self.workers: list[Node] = []
         self.servers: list[Node] = []
         self.control: Node | None = None
+        self.port_buffer_kib: int | None = None  # of every link's both ends; None: there is none
 
     def __enter__(self) -> "Network":
         return self
@@ -175,6 +176,8 @@ def make_linked_nodes(
         network.workers = [node for node in nodes for _ in range(ranks_per_node)]
         for i, link in enumerate(server_links):
             network.servers.append(add_node(network, f"server-{i}", link, (i % network_count,)))
+        shapes = [link for link in [*worker_links, *server_links] if link is not None]
+        network.port_buffer_kib = min((link.port_buffer_kib for link in shapes), default=None)
     except BaseException:
         network.__exit__()
         raise

@@ -43,6 +43,9 @@ std::string UcxTransport::Describe() const {
       absl::StrAppend(&what, ", not what was asked for: ", ucx_settings_.transports());
     }
   }
+  if (!workers_.empty() && workers_.back()->RegistersEachPayload()) {
+    absl::StrAppend(&what, ", registering each payload, because this process may not lock all memory");
+  }
   return absl::StrCat("ucx ", UcxVersion(), ": ", what);
 }
 

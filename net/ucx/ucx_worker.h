@@ -26,7 +26,8 @@ class UcxWorker {
   // InvalidArgument: unknown device or transports, or none but TCP where TCP may not carry payload; the text says which
   // were asked for. Unavailable: none of the devices that were asked for has a link now, and nothing else is called
   // that. FailedPrecondition: too little memory may be locked for RDMA. ResourceExhausted, Internal: UCX failed.
-  // `settings` outlive it. Takes some milliseconds, reads UCX_... from the environment.
+  // `settings` outlive it. Takes some milliseconds, with RDMA and a region as long as it takes to bring the region's
+  // pages in (1 s for some GiB). Reads UCX_... from the environment.
   static absl::StatusOr<std::unique_ptr<UcxWorker>> Make(const UcxTransportOptions& options,
                                                          const UcxSettings& settings);
   // Every endpoint must be closed by then.
@@ -48,6 +49,8 @@ class UcxWorker {
   int event_fd() const { return event_fd_; }
   // What UCX knows memory of the region by (UcxTransportOptions); nullptr: it has to make that known by itself.
   ucp_mem_h HandleOf(std::span<const std::byte> memory) const;
+  // There are a region and RDMA, and UCX has to register each payload in it all the same.
+  bool RegistersEachPayload() const { return lacks_region_; }
   // What UCX can use here, each "transport/device".
   const std::set<std::string>& transports() const { return transports_; }
 
@@ -66,6 +69,7 @@ class UcxWorker {
   ucp_worker_h worker_ = nullptr;
   ucp_listener_h listener_ = nullptr;
   int event_fd_ = -1;
+  bool lacks_region_ = false;
   std::span<const std::byte> region_;
   ucp_mem_h region_handle_ = nullptr;  // not null: region_ is registered
 };

@@ -11,6 +11,7 @@ namespace shoal {
 
 inline constexpr uint64_t kMinLeaseTtlMs = 100;
 inline constexpr uint64_t kMaxLeaseTtlMs = 600'000;
+inline constexpr uint64_t kMaxPortBufferBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMinLeaderLeaseMs = 2000;  // etcd gives no shorter one
 
 struct SchedulerConfig {
@@ -21,6 +22,7 @@ struct SchedulerConfig {
   std::string advertise;                  // where the other schedulers reach this one; empty: as `listen`
   uint64_t leader_lease_ms = 5000;        // so long after its last sign another scheduler takes over
   uint64_t lease_ttl_ms = 5000;
+  uint64_t port_buffer_bytes = 0;  // of every switch port on the way between nodes; 0: as core/flow_plan.h assumes
   bool reflection = false;
   bool log_events = false;          // each event as a line on stderr; otherwise warnings and errors alone
   std::string log_format = "text";  // or "json"

@@ -76,6 +76,7 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
   }
   const std::string& own_address = config.advertise.empty() ? listen : config.advertise;
   auto machine = SchedulerMachine::Make({.lease_ttl_ms = config.lease_ttl_ms,
+                                         .port_buffer_bytes = config.port_buffer_bytes,
                                          .store = store->Describe(),
                                          .is_colocated = config.is_colocated,
                                          .leader = config.store.empty() ? "" : own_address},

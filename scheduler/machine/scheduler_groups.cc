@@ -157,7 +157,7 @@ void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, co
   const PortLoad load = link.within_node ? EvenPortLoad(static_cast<uint32_t>(round.ranks.size()),
                                                         static_cast<uint32_t>(plan->map->shards().size()))
                                          : plan->load;
-  const FlowPlan flow = PlanFlow(load, link, round.max_chunk_bytes);
+  const FlowPlan flow = PlanFlow(load, link, round.max_chunk_bytes, settings_.port_buffer_bytes);
   const bool has_rails = decision.mode == NodeReduceMode::kRails;
   std::vector<GroupState> groups;
   if (has_rails) groups = NewRails(round, decision.rails);

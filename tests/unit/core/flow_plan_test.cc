@@ -34,6 +34,28 @@ TEST(FlowPlan, TheBenchsLinksGetWhatWasMeasuredToBeBest) {
             (FlowPlan{16 << 10, 2}));
 }
 
+// With their headers: a segment of 1448 bytes has 66 of Ethernet, IP and TCP with its time stamps.
+TEST(FlowPlan, WhatAnOperatorSaysOfThePortsIsKeptHoweverSmallChunksBecome) {
+  for (const uint64_t port_bytes : {uint64_t{24} << 10, uint64_t{128} << 10, uint64_t{256} << 10, uint64_t{1} << 20}) {
+    for (const uint32_t ranks : {2u, 3u, 4u, 8u}) {
+      const LinkFacts link{.bytes_per_s = 200 * kMegabit, .round_trip_ns = 100'000, .message_ns = 20'000};
+      const FlowPlan plan = PlanFlow(EvenPortLoad(ranks, ranks), link, 0, port_bytes);
+      const uint64_t window = WindowBytes(plan);
+      EXPECT_LE(ranks * (window + (window / 1448 + 2) * 66), port_bytes) << ranks << " ranks, " << port_bytes;
+      EXPECT_EQ(plan.credit_chunks, 2u);
+      if (port_bytes >= 128 << 10) {
+        EXPECT_GE(ranks * window, port_bytes / 4 * 3) << ranks << " ranks, " << port_bytes;
+      }
+    }
+  }
+  EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), {.bytes_per_s = 200 * kMegabit}, 0, 128 << 10), (FlowPlan{7 << 10, 2}));
+}
+
+TEST(FlowPlan, WithinOneNodeThereIsNoPort) {
+  EXPECT_EQ(PlanFlow(EvenPortLoad(4, 2), WithinOneNode(), 0, 64 << 10),
+            PlanFlow(EvenPortLoad(4, 2), WithinOneNode(), 0));
+}
+
 TEST(FlowPlan, AWorkersPortHoldsTheResultsOfAllShards) {
   const LinkFacts link{.bytes_per_s = 200 * kMegabit, .round_trip_ns = 200'000};
   EXPECT_EQ(PlanFlow(EvenPortLoad(4, 8), link, 0), PlanFlow(EvenPortLoad(8, 8), link, 0));
@@ -117,12 +139,14 @@ TEST(FlowPlan, WildMeasurementsStayWithinBounds) {
   for (const uint64_t wild : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
     for (const uint32_t ranks : {1u, 4096u}) {
       for (const uint32_t chunk : {0u, 1u, UINT32_MAX}) {
-        const FlowPlan plan =
-            PlanFlow(EvenPortLoad(ranks, 1), {.bytes_per_s = wild, .round_trip_ns = UINT64_MAX - wild}, chunk);
-        EXPECT_GE(plan.chunk_bytes, kMinChunkBytes);
-        EXPECT_LE(plan.chunk_bytes, kMaxChunkBytes);
-        EXPECT_GE(plan.credit_chunks, 2u);
-        EXPECT_LE(plan.credit_chunks, kMaxCreditChunks);
+        for (const uint64_t port_bytes : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
+          const LinkFacts link{.bytes_per_s = wild, .round_trip_ns = UINT64_MAX - wild};
+          const FlowPlan plan = PlanFlow(EvenPortLoad(ranks, 1), link, chunk, port_bytes);
+          EXPECT_GE(plan.chunk_bytes, kMinChunkBytes);
+          EXPECT_LE(plan.chunk_bytes, kMaxChunkBytes);
+          EXPECT_GE(plan.credit_chunks, 2u);
+          EXPECT_LE(plan.credit_chunks, kMaxCreditChunks);
+        }
       }
     }
   }

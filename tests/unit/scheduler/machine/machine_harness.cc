@@ -15,11 +15,12 @@ PersistedState NewState() {
   return state;
 }
 
-MachineHarness::MachineHarness(const std::optional<PersistedState>& saved) {
+MachineHarness::MachineHarness(const std::optional<PersistedState>& saved, uint64_t port_buffer_bytes) {
   now_.monotonic_ns = 1'000'000 * kMs;
   now_.unix_ms = 1'700'000'000'000;
-  auto machine = SchedulerMachine::Make({.lease_ttl_ms = kTtlMs, .store = "test"}, saved.value_or(NewState()),
-                                        !saved.has_value(), now_);
+  auto machine =
+      SchedulerMachine::Make({.lease_ttl_ms = kTtlMs, .port_buffer_bytes = port_buffer_bytes, .store = "test"},
+                             saved.value_or(NewState()), !saved.has_value(), now_);
   EXPECT_TRUE(machine.ok()) << machine.status();
   machine_ = *std::move(machine);
   Tick();

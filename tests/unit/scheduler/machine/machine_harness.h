@@ -21,7 +21,7 @@ PersistedState NewState();
 
 class MachineHarness {
  public:
-  explicit MachineHarness(const std::optional<PersistedState>& saved = std::nullopt);
+  explicit MachineHarness(const std::optional<PersistedState>& saved = std::nullopt, uint64_t port_buffer_bytes = 0);
   MachineHarness(MachineHarness&&) noexcept;
   MachineHarness& operator=(MachineHarness&&) noexcept;
   ~MachineHarness();

@@ -315,6 +315,20 @@ TEST_F(MachineGroupsTest, DifferentListsFailEverybodyWhoWaits) {
   EXPECT_EQ(harness_.StatusOf(again1).code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(MachineGroupsTest, ChunksFollowFromWhatAnOperatorSaysOfThePorts) {
+  constexpr uint64_t kPortBytes = 48 << 10;
+  harness_ = MachineHarness(std::nullopt, kPortBytes);
+  AddServer("a", 1);
+  const JobId job = JoinAll(2);
+  const RequestHandle rank0 = harness_.Send(Group(job, 0, 100, {0, 1}));
+  const RequestHandle rank1 = harness_.Send(Group(job, 1, 101, {0, 1}));
+  const FlowPlan flow = PlanFlow(EvenPortLoad(2, 1), {}, 0, kPortBytes);
+  EXPECT_NE(flow, PlanFlow(EvenPortLoad(2, 1), {}, 0));
+  for (const RequestHandle handle : {rank0, rank1}) {
+    EXPECT_EQ(DecodeToken(harness_.Get<GroupJoined>(handle).token)->max_chunk_bytes, flow.chunk_bytes);
+  }
+}
+
 TEST_F(MachineGroupsTest, ChunksAndCreditFollowFromTheRanksMeasurements) {
   AddServer("a", 1);
   const JobId job = JoinAll(2);
