@@ -24,8 +24,9 @@ inline constexpr uint32_t kSmallestChosenChunkBytes = 8 << 10;
 // A bucket may not have more bytes than this, as it is sent, whatever the chunk size is: that may follow from a
 // measured link, and whether a tensor is taken must not.
 inline constexpr uint64_t kMaxBucketBytes = uint64_t{64} << 30;
-// Nor more chunks than this: it bounds what a layout in a peer's message can make us hold. Only a group that asks for a
-// chunk size below kSmallestChosenChunkBytes can meet it.
+// Nor more chunks than this: it bounds what a layout in a peer's message can make us hold. Only a group with chunks
+// below kSmallestChosenChunkBytes can meet it, which asked for them or whose operator said what ports hold: with 4 KiB,
+// the smallest that are planned then, a tensor may have 32 GiB.
 inline constexpr uint32_t kMaxChunksPerBucket = 1u << 23;
 static_assert(kMaxBucketBytes / kSmallestChosenChunkBytes <= kMaxChunksPerBucket);
 

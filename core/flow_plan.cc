@@ -18,6 +18,7 @@ constexpr uint64_t kMaxMessageNs = 20'000;
 constexpr uint64_t kMessageCostShare = 4;
 // A third chunk covers what handling the messages of so many ranks takes, between a chunk's arrival and its results.
 constexpr uint64_t kCreditWhereMessagesDecide = 3;
+constexpr uint64_t kSmallestToldChunkBytes = 4 << 10;  // where it is known what ports hold
 constexpr uint64_t kLargestChunkBytes = 512 << 10;
 // What is under way to a server should stay in its processor's cache until it is summed.
 constexpr uint64_t kCacheBytes = 4 << 20;
@@ -30,7 +31,7 @@ uint64_t BytesIn(uint64_t ns, uint64_t bytes_per_s) {
   return static_cast<uint64_t>(static_cast<double>(bytes_per_s) * static_cast<double>(ns) * 1e-9);
 }
 
-// An eighth is for headers (5 % over TCP with segments of 1448 bytes) and for acknowledgements.
+// An eighth is for headers (7 % of a chunk of 7 KiB over TCP with segments of 1448 bytes) and for acknowledgements.
 uint64_t PayloadIn(uint64_t port_bytes) { return port_bytes / 8 * 7; }
 
 // Rounded down, but for what a division has left just below a whole number.
@@ -64,9 +65,13 @@ FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_ch
     const uint64_t message_ns = link.message_ns == 0 ? kUnmeasuredMessageNs : std::min(link.message_ns, kMaxMessageNs);
     const uint64_t worth_a_message = std::clamp<uint64_t>(BytesIn(kMessageCostShare * message_ns, bytes_per_s),
                                                           kSmallestChosenChunkBytes, kLargestChunkBytes);
-    const double half = static_cast<double>(in_buffer) / load.busiest_port * load.largest_share / 2;
+    const double window_in_buffer = static_cast<double>(in_buffer) / load.busiest_port;
+    const double half = window_in_buffer * load.largest_share / 2;
     if (ports_are_known) {
-      chunk = std::min(WholeBytes(half), kLargestChunkBytes) / kMinChunkBytes * kMinChunkBytes;
+      // Of uneven shares the look-ahead is a whole number of chunks, and one more may meet at a port.
+      const double fits = load.even ? half : window_in_buffer / (std::ceil(2 / load.largest_share) + 1);
+      chunk =
+          std::clamp(WholeBytes(fits), kSmallestToldChunkBytes, kLargestChunkBytes) / kMinChunkBytes * kMinChunkBytes;
     } else {
       messages_decide = WholeBytes(half) < worth_a_message && worth_a_message > kSmallestChosenChunkBytes;
       chunk =

@@ -19,7 +19,7 @@
 // before they are summed. A chunk is not so small that the cost of a message, as measured, is more than a quarter of
 // its time on the link; so a tensor is never spread over more servers than its bytes are worth messages. Where this
 // limit applies, many ranks on fast links fill the buffer of any port: the network must be lossless, or slow its
-// senders down. What an operator says of the ports comes first: chunks are then as small as it takes.
+// senders down. What an operator says of the ports comes first: chunks are then as small as it takes, down to 4 KiB.
 //
 // Pure; all ranks and servers must use the same answer, so the scheduler asks once for a group.
 #ifndef SHOAL_CORE_FLOW_PLAN_H_

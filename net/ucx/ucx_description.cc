@@ -44,7 +44,8 @@ std::string UcxTransport::Describe() const {
     }
   }
   if (!workers_.empty() && workers_.back()->RegistersEachPayload()) {
-    absl::StrAppend(&what, ", registering each payload, because this process may not lock all memory");
+    absl::StrAppend(
+        &what, ", registering each payload by itself (could this process lock all its memory, it need not: ulimit -l)");
   }
   return absl::StrCat("ucx ", UcxVersion(), ": ", what);
 }

@@ -24,11 +24,10 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
   table->Uint64("lease-ttl", "SHOAL_SCHEDULER_LEASE_TTL", "MS",
                 "A server or a rank without a heartbeat for this time counts as lost.", &config->lease_ttl_ms,
                 kMinLeaseTtlMs, kMaxLeaseTtlMs);
-  table->Bytes(
-      "port-buffer", "SHOAL_SCHEDULER_PORT_BUFFER",
-      "What every switch port between nodes holds at the least, for chunks and windows that no port has to drop. "
-      "0: not known; 256K are assumed, and more of links above 8 Gbit/s.",
-      &config->port_buffer_bytes, 0, kMaxPortBufferBytes);
+  table->Bytes("port-buffer", "SHOAL_SCHEDULER_PORT_BUFFER",
+               "What every switch port between nodes holds at the least, so that chunks and windows fit it. "
+               "0: not known; 256K are assumed, and more of links above 8 Gbit/s.",
+               &config->port_buffer_bytes, 0, kMaxPortBufferBytes);
   table->String(
       "http", "SHOAL_SCHEDULER_HTTP", "IP:PORT",
       "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them. Port 0: any "

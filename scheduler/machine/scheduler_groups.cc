@@ -174,12 +174,15 @@ void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, co
   }
   const std::string ahead =
       flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " over all servers");
+  const std::string ports = settings_.port_buffer_bytes == 0 || link.within_node
+                                ? ""
+                                : absl::StrCat(", ports of ", settings_.port_buffer_bytes, " bytes");
   const std::string why_flat = has_rails ? "" : absl::StrCat("; not within a node: ", decision.reason);
   Record(EventKind::kGroupOpened, job.DescribeGroup(round.name),
          absl::StrCat(RanksText(round, decision), ", ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
                       " bytes in flight", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
-                      link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
-                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value(), why_flat),
+                      link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns", ports, "), ", plan->servers,
+                      ", wire ", std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value(), why_flat),
          now, IdsOf(job, groups.front()));
   jobs_.GroupsOf(job.id).Add(std::move(groups));
 }

@@ -34,14 +34,14 @@ TEST(FlowPlan, TheBenchsLinksGetWhatWasMeasuredToBeBest) {
             (FlowPlan{16 << 10, 2}));
 }
 
-// With their headers: a segment of 1448 bytes has 66 of Ethernet, IP and TCP with its time stamps.
-TEST(FlowPlan, WhatAnOperatorSaysOfThePortsIsKeptHoweverSmallChunksBecome) {
-  for (const uint64_t port_bytes : {uint64_t{24} << 10, uint64_t{128} << 10, uint64_t{256} << 10, uint64_t{1} << 20}) {
+// With their headers: a segment of 1448 bytes has 66 of Ethernet, IP and TCP with its time stamps, a chunk 96 of ours.
+TEST(FlowPlan, WhatAnOperatorSaysOfThePortsIsKept) {
+  for (const uint64_t port_bytes : {uint64_t{80} << 10, uint64_t{128} << 10, uint64_t{256} << 10, uint64_t{1} << 20}) {
     for (const uint32_t ranks : {2u, 3u, 4u, 8u}) {
       const LinkFacts link{.bytes_per_s = 200 * kMegabit, .round_trip_ns = 100'000, .message_ns = 20'000};
       const FlowPlan plan = PlanFlow(EvenPortLoad(ranks, ranks), link, 0, port_bytes);
       const uint64_t window = WindowBytes(plan);
-      EXPECT_LE(ranks * (window + (window / 1448 + 2) * 66), port_bytes) << ranks << " ranks, " << port_bytes;
+      EXPECT_LE(ranks * (window + (window / 1448 + 2) * 66 + 2 * 96), port_bytes) << ranks << " ranks, " << port_bytes;
       EXPECT_EQ(plan.credit_chunks, 2u);
       if (port_bytes >= 128 << 10) {
         EXPECT_GE(ranks * window, port_bytes / 4 * 3) << ranks << " ranks, " << port_bytes;
@@ -49,6 +49,15 @@ TEST(FlowPlan, WhatAnOperatorSaysOfThePortsIsKeptHoweverSmallChunksBecome) {
     }
   }
   EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), {.bytes_per_s = 200 * kMegabit}, 0, 128 << 10), (FlowPlan{7 << 10, 2}));
+}
+
+TEST(FlowPlan, UnevenSharesFitThePortsAnOperatorTellsOfToo) {
+  for (const double largest_share : {0.65, 0.55, 0.45, 0.2, 0.14}) {
+    const PortLoad load{.busiest_port = 1.3, .largest_share = largest_share, .shard_count = 12, .even = false};
+    const FlowPlan plan = PlanFlow(load, {.bytes_per_s = 25 * kMegabit}, 0, 128 << 10);
+    EXPECT_LE(plan.look_ahead_chunks * plan.chunk_bytes * load.busiest_port, 112 << 10) << largest_share;
+    EXPECT_GE(plan.look_ahead_chunks * largest_share, 2) << largest_share;
+  }
 }
 
 TEST(FlowPlan, WithinOneNodeThereIsNoPort) {

@@ -327,6 +327,7 @@ TEST_F(MachineGroupsTest, ChunksFollowFromWhatAnOperatorSaysOfThePorts) {
   for (const RequestHandle handle : {rank0, rank1}) {
     EXPECT_EQ(DecodeToken(harness_.Get<GroupJoined>(handle).token)->max_chunk_bytes, flow.chunk_bytes);
   }
+  EXPECT_THAT(harness_.events().back().reason, HasSubstr("ports of 49152 bytes"));
 }
 
 TEST_F(MachineGroupsTest, ChunksAndCreditFollowFromTheRanksMeasurements) {
