@@ -65,12 +65,18 @@ def several_ranks(
 
 
 def linked(
-    workers: int, servers: int, rate_mbit: float, cases, contenders, port_buffer_kib: int = 256, burst_kib: int = 80
+    workers: int,
+    servers: int,
+    rate_mbit: float,
+    cases,
+    contenders,
+    port_buffer_kib: int = LinkShape.port_buffer_kib,
+    burst_kib: int = LinkShape.burst_kib,
 ) -> Scenario:
     name = f"n={workers}, k={servers}, {rate_mbit:g} Mbit/s"
-    if port_buffer_kib != 256:
+    if port_buffer_kib != LinkShape.port_buffer_kib:
         name += f", port buffers of {port_buffer_kib} KiB"
-    if burst_kib != 80:
+    if burst_kib != LinkShape.burst_kib:
         name += f", bursts of {burst_kib} KiB"
     link = LinkShape(rate_mbit, port_buffer_kib, burst_kib)
     return Scenario(name, workers, servers, tuple(cases), tuple(contenders), link)

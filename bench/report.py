@@ -1,6 +1,7 @@
 """The page and the chart that people read, made from a result's record. Pure functions."""
 
 from contenders import roster
+from contenders.shoal import ASSUMED_PORT_BUFFER_KIB
 from parts import MIB
 from plot import Bar, Group, bar_chart
 
@@ -34,7 +35,9 @@ def fairness(scenario: dict) -> list[str]:
     links = scenario["workers"] // ranks * node_links
     whose = "Every worker has" if ranks == 1 else f"The {ranks} workers of each node have together"
     what = "the same link" if node_links == 1 else f"the same {node_links} links, to a network each,"
-    told = [] if link["port_buffer_kib"] >= 256 else ["Shoal's scheduler is told what the ports hold: `--port-buffer`."]
+    told = []
+    if link["port_buffer_kib"] < ASSUMED_PORT_BUFFER_KIB:
+        told = ["Shoal's scheduler is told what the ports hold: `--port-buffer`."]
     return [
         f"{whose} {what} for every contender: {link['rate_mbit']:g} Mbit/s each way,"
         f" {scenario['link_bytes_per_s'] * 8e-6:.1f} of them payload (calibrated), port buffers of"

@@ -200,22 +200,16 @@ absl::StatusOr<SocketAddress> UcxWorker::Listen(const std::string& ip, ucp_liste
 // UCX's own cache of registrations needs to see every munmap of the process, for which it would patch the functions of
 // the C library under whatever else is loaded. Without it each payload is registered when it is sent or received.
 void UcxWorker::RegisterRegion(std::span<std::byte> region) {
-  if (region.empty()) return;
-  lacks_region_ = true;
+  region_ = region;
   // With a limit UCX's own buffers could run into it later, in the middle of something.
-  if (!MayLockAnything()) return;
+  if (region.empty() || !MayLockAnything()) return;
   ucp_mem_map_params_t params{};
   params.field_mask =
       UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
   params.address = region.data();
   params.length = region.size();
   params.memory_type = UCS_MEMORY_TYPE_HOST;
-  if (ucp_mem_map(context_, &params, &region_handle_) != UCS_OK) {
-    region_handle_ = nullptr;
-    return;
-  }
-  region_ = region;
-  lacks_region_ = false;
+  if (ucp_mem_map(context_, &params, &region_handle_) != UCS_OK) region_handle_ = nullptr;
 }
 
 ucp_mem_h UcxWorker::HandleOf(std::span<const std::byte> memory) const {

@@ -50,7 +50,7 @@ class UcxWorker {
   // What UCX knows memory of the region by (UcxTransportOptions); nullptr: it has to make that known by itself.
   ucp_mem_h HandleOf(std::span<const std::byte> memory) const;
   // There are a region and RDMA, and UCX has to register each payload in it all the same.
-  bool RegistersEachPayload() const { return lacks_region_; }
+  bool RegistersEachPayload() const { return !region_.empty() && region_handle_ == nullptr; }
   // What UCX can use here, each "transport/device".
   const std::set<std::string>& transports() const { return transports_; }
 
@@ -69,9 +69,8 @@ class UcxWorker {
   ucp_worker_h worker_ = nullptr;
   ucp_listener_h listener_ = nullptr;
   int event_fd_ = -1;
-  bool lacks_region_ = false;
-  std::span<const std::byte> region_;
-  ucp_mem_h region_handle_ = nullptr;  // not null: region_ is registered
+  std::span<const std::byte> region_;  // with RDMA alone
+  ucp_mem_h region_handle_ = nullptr;  // null: region_ is not registered
 };
 
 }  // namespace shoal

@@ -211,6 +211,13 @@ def test_arguments_are_options_that_the_program_has(helm: Helm, values: dict, ro
         assert argument.split("=")[0] in offered, f"shoal-{role} has no {argument}"
 
 
+def test_the_scheduler_is_told_what_ports_hold_where_that_is_known(helm: Helm):
+    for port_buffer_bytes, told in [(0, []), (1 << 30, ["--port-buffer=1073741824"])]:
+        values = {"scheduler": {"portBufferBytes": port_buffer_bytes}}
+        arguments = container(one(helm.render(values), "StatefulSet", "scheduler"))["args"]
+        assert [argument for argument in arguments if argument.startswith("--port-buffer")] == told
+
+
 def test_the_scheduler_is_ready_while_its_grpc_port_serves(helm: Helm):
     scheduler = container(one(helm.render({"scheduler": {"port": 9000}}), "StatefulSet", "scheduler"))
     assert "--listen=0.0.0.0:9000" in scheduler["args"]

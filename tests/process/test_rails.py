@@ -60,6 +60,19 @@ def test_many_ranks_of_a_node_find_about_the_rate_of_its_link():
         assert 20 <= rate_mb <= 110, f"of 25 MB/s: {opened}"
 
 
+def test_chunks_fit_the_ports_that_the_scheduler_was_told_of():
+    with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
+        cluster.start_scheduler_on_control(LEASE_TTL_MS, "--port-buffer=96K")
+        cluster.start_servers()
+        ranks = cluster.start_ranks_within(cluster.network.workers, "--job", "told", "--min-servers", "2", *OPTIONS)
+        assert digests(ranks) == {expected_digest("float32", RANKS_PER_NODE)}
+        opened = how_it_opened(cluster, "told")
+        assert "ports of 98304 bytes" in opened
+        # Two of each rank fit the port of each server; a third is for what is on its way, and an eighth for headers.
+        chunk_bytes = int(re.search(r"chunks of (\d+) bytes in flight", opened)[1])
+        assert RANKS * 2 * chunk_bytes <= 84 << 10, opened
+
+
 def start_held_job(cluster: LinkedCluster, job: str, *options: str) -> list[Process]:
     held = ["--job", job, "--min-servers", "2", "--chunk-bytes", "65536", "--hold", *OPTIONS, *options]
     ranks = cluster.start_ranks_within(cluster.network.workers, *held)
