@@ -188,6 +188,7 @@ def case_record(scenario: Scenario, case: Case, names: list[str], link: float | 
             "rails_us": parts.rails_bound_s(scenario, case, link),
             "colocated_us": parts.colocated_bound_s(scenario, case, link),
             "ring_us": parts.ring_bound_s(scenario, case, link),
+            "replica_rings_us": parts.replica_rings_bound_s(scenario, case, link),
             "equal_total_ring_us": parts.equal_total_ring_bound_s(scenario, case, link),
         }
         if case.backward_s > 0:

@@ -141,8 +141,12 @@ PARTS = (
     Part(
         "cpu",
         "CPU time of the workers",
-        # 200 Mbit/s may leave two processors no idle time.
-        tuple(linked(8, 8, rate_mbit, BUCKET, ("shoal", "gloo")) for rate_mbit in (200, 100)),
+        # 200 Mbit/s may leave two processors no idle time. Chunks are as large as what ports hold lets them be.
+        (
+            linked(8, 8, 200, BUCKET, ("shoal", "gloo")),
+            linked(8, 8, 100, BUCKET, ("shoal", "gloo")),
+            linked(8, 8, 100, BUCKET, ("shoal", "gloo"), port_buffer_kib=1024),
+        ),
         "User and system time of the workers' processes for each GB of the tensor that one of them reduced.",
     ),
     Part(
@@ -217,6 +221,17 @@ PARTS = (
         " way, and not once for each rank. With fewer servers than nodes, each node has a colocated server as well."
         " Two links of a node lead to two networks with half of the servers in each. Gloo is given both devices, and"
         " uses one of them for each all-reduce, the other one for the next; the ring's bound is that of both.",
+    ),
+    Part(
+        "replicas",
+        "A group for each local rank",
+        (
+            several_ranks(2, 8, 2, 200, (Case(3 * MIB, 4, 1),), ("shoal-replicas", "gloo-replicas")),
+            several_ranks(4, 4, 4, 200, (Case(6 * MIB, 4, 1),), ("shoal-replicas", "gloo-replicas")),
+        ),
+        "As with hybrid sharding (HSDP), or tensor parallelism within nodes: the ranks with the same index on their"
+        " nodes reduce together, in a group of their own, and all groups do so at the same time. Nothing can be reduced"
+        " within a node then: its link carries the tensor of each of its ranks.",
     ),
     Part(
         "checksums",
@@ -334,6 +349,13 @@ def ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> flo
     """A ring of all ranks on the workers' links alone, which enters and leaves each node once."""
     n = scenario.workers
     return 2 * (n - 1) / n * case.size_bytes / link_bytes_per_s / scenario.node_links
+
+
+def replica_rings_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
+    """A ring for each index of a node's ranks, all at the same time on the nodes' links."""
+    n = scenario.worker_nodes
+    of_one_s = 2 * (n - 1) / n * case.size_bytes / link_bytes_per_s / scenario.node_links
+    return scenario.ranks_per_node * of_one_s
 
 
 def equal_total_ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:

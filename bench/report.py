@@ -36,7 +36,7 @@ def fairness(scenario: dict) -> list[str]:
     whose = "Every worker has" if ranks == 1 else f"The {ranks} workers of each node have together"
     what = "the same link" if node_links == 1 else f"the same {node_links} links, to a network each,"
     told = []
-    if link["port_buffer_kib"] < ASSUMED_PORT_BUFFER_KIB:
+    if link["port_buffer_kib"] != ASSUMED_PORT_BUFFER_KIB:
         told = ["Shoal's scheduler is told what the ports hold: `--port-buffer`."]
     return [
         f"{whose} {what} for every contender: {link['rate_mbit']:g} Mbit/s each way,"
@@ -77,6 +77,8 @@ def bound_of(contender: str) -> str:
         return "colocated_us"
     if roster.kind(contender) in (roster.WITHIN_NODE, roster.STEP):
         return "rails_us"
+    if roster.kind(contender) == roster.GLOO_REPLICAS:
+        return "replica_rings_us"
     return "dedicated_us" if roster.is_shoal(contender) else "ring_us"
 
 

@@ -38,6 +38,7 @@ constexpr OwnOption kOwnOptions[] = {
     {"bytes", {"plan"}},
     {"round-trip", {"plan"}},
     {"message", {"plan"}},
+    {"port-buffer", {"plan"}},
     {"group", {"timeline"}},
     {"seconds", {"trace", "verify"}},
     {"output", {"timeline", "trace"}},
@@ -91,6 +92,8 @@ void DeclareOptions(Command* command, OptionTable* table) {
   table->Double("message", "", "US",
                 "With plan: what a message costs beyond its bytes, as `shoal-perf --explain` has it.",
                 &command->plan.message_us);
+  table->Bytes("port-buffer", "", "With plan: what switch ports hold, as the scheduler is told. 0: not known.",
+               &command->plan.port_buffer_bytes);
   table->Uint64("group", "", "GROUP", "With timeline: the group whose failure to draw. 0: the one that failed last.",
                 &command->group);
   table->Double("seconds", "", "S", "With trace and verify: how long to record.", &command->seconds);

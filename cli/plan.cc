@@ -48,6 +48,9 @@ absl::Status CheckOptions(const PlanOptions& options) {
   if (options.bytes < sizeof(float) || options.bytes > kMaxBucketBytes) {
     return absl::InvalidArgumentError("plan takes --bytes from 4 to 64G");
   }
+  if (options.port_buffer_bytes > kMaxPortBufferBytes) {
+    return absl::InvalidArgumentError("plan takes --port-buffer up to 1G; 0: not known");
+  }
   const auto is_time = [](double us) { return us >= 0 && us <= kMostMicroseconds; };
   if (!is_time(options.round_trip_us) || !is_time(options.message_us)) {
     return absl::InvalidArgumentError("--round-trip and --message take 0 to 1000000 microseconds");
@@ -75,7 +78,7 @@ absl::StatusOr<uint64_t> Predict(const PlanOptions& options, const LinkFacts& li
   if (!map.ok()) return map.status();
   const std::vector<uint32_t> ranks_of_node(options.nodes, options.ranks);
   const PortLoad load = LoadOfPorts(ranks_of_node, servers, weights);
-  const FlowPlan flow = PlanFlow(load, link, 0);
+  const FlowPlan flow = PlanFlow(load, link, 0, options.port_buffer_bytes);
   // Of the first rank of a node, whose part is the largest.
   const uint64_t elements = NodePart(options.bytes / sizeof(float), options.ranks, 0).count;
   const absl::StatusOr<BucketPlan> cut = MakeBucketPlan(elements, DataType::kFloat32, flow.chunk_bytes);
@@ -133,6 +136,8 @@ std::string PlanText(const PlanOptions& options, const ServerPlan& plan) {
       "At the link's rate: %s. The bytes of a ring at that rate: %s.\n",
       BytesText(options.bytes), options.nodes, Plural(options.ranks, "rank"), options.link_gbit, options.round_trip_us,
       options.message_us, Milliseconds(plan.link_bound_ns), Milliseconds(plan.ring_ns));
+  if (options.port_buffer_bytes > 0)
+    absl::StrAppend(&text, "Chunks fit ports of ", BytesText(options.port_buffer_bytes), ".\n");
   if (plan.within_node_ns > 0) {
     absl::StrAppendFormat(&text, "Within a node, at %g Gbit/s between its ranks: %s, which is in each row.\n",
                           options.node_link_gbit, Milliseconds(plan.within_node_ns));

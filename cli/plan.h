@@ -24,6 +24,7 @@ struct PlanOptions {
   double node_link_gbit = 0;  // of a rank to the others of its node, each way; 0: that takes no time
   double round_trip_us = 50;
   double message_us = 2;
+  uint64_t port_buffer_bytes = 0;  // as of a scheduler; 0: not known
 };
 
 struct PlanRow {

@@ -34,7 +34,7 @@ uint64_t BytesIn(uint64_t ns, uint64_t bytes_per_s) {
 // An eighth is for headers (7 % of a chunk of 7 KiB over TCP with segments of 1448 bytes) and for acknowledgements.
 uint64_t PayloadIn(uint64_t port_bytes) { return port_bytes / 8 * 7; }
 
-// Rounded down, but for what a division has left just below a whole number.
+// To the nearest: a division may leave a whole number just below itself.
 uint64_t WholeBytes(double bytes) { return static_cast<uint64_t>(std::llround(bytes)); }
 
 }  // namespace

@@ -64,6 +64,7 @@ struct FlowPlan {
 };
 
 inline constexpr uint32_t kMaxCreditChunks = 64;
+inline constexpr uint64_t kMaxPortBufferBytes = uint64_t{1} << 30;  // of one that an operator tells of
 
 // `asked_chunk_bytes` 0: choose one; otherwise it is kept, and only the rest is chosen. `port_bytes`: what every port
 // between nodes holds at the least, headers included; 0: not known.

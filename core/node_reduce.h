@@ -30,7 +30,7 @@ enum class NodeReduceChoice : uint8_t {
   kOff = 1,
   // Within a node wherever that is possible, through the memory of the host.
   kHost = 2,
-  // Likewise, and tensors on devices through NCCL: without it the group can't be made.
+  // Likewise, and tensors on devices through NCCL: a group that is reduced within nodes can't be made without it.
   kNccl = 3,
 };
 

@@ -45,7 +45,7 @@ class Case {
     result_.element_count = std::max<uint64_t>(1, bytes / DataTypeSize(dtype));
     result_.bytes = result_.element_count * DataTypeSize(dtype);
     result_.in_flight = options.in_flight;
-    result_.rank_count = session->world_size();
+    result_.rank_count = session->group_size();
   }
 
   absl::StatusOr<Measurement> Run(const std::function<void(const std::string&)>& complain) {
@@ -83,7 +83,7 @@ class Case {
             StableHash({static_cast<uint64_t>(kind), round, tensor, result_.element_count}),
             result_.dtype,
             result_.op,
-            session_->world_size(),
+            session_->group_size(),
             options_.wire};
   }
 
@@ -95,7 +95,7 @@ class Case {
     result_.checked = true;
     std::vector<Session::Op> ops;
     for (uint32_t k = 0; k < tensors_.size(); ++k) {
-      FillContribution(DataOf(kind, round, k), session_->rank(), tensors_[k].get(), result_.element_count);
+      FillContribution(DataOf(kind, round, k), session_->group_rank(), tensors_[k].get(), result_.element_count);
     }
     for (uint32_t k = 0; k < tensors_.size(); ++k) {
       absl::StatusOr<Session::Op> op = Start(k);
@@ -115,10 +115,10 @@ class Case {
     return absl::OkStatus();
   }
 
-  // Sums the counts of wrong elements and compares the digests of all ranks.
+  // Sums the counts of wrong elements and compares the digests of the group's ranks.
   absl::Status AgreeOnCheck() {
     int64_t wrong = static_cast<int64_t>(result_.wrong);
-    if (absl::Status status = session_->AllReduce(&wrong, 1, DataType::kInt64, ReduceOp::kSum); !status.ok()) {
+    if (absl::Status status = session_->AllReduceOverAll(&wrong, 1, DataType::kInt64, ReduceOp::kSum); !status.ok()) {
       return status;
     }
     result_.wrong = static_cast<uint64_t>(wrong);
@@ -138,13 +138,13 @@ class Case {
     // Signs and powers of two stay normal numbers in a product however often it is multiplied; denormals would be slow.
     const NumberKind kind = result_.op == ReduceOp::kProd ? NumberKind::kSmallIntegers : NumberKind::kRandom;
     for (uint32_t k = 0; k < tensors_.size(); ++k) {
-      FillContribution(DataOf(kind, 0, k), session_->rank(), tensors_[k].get(), result_.element_count);
+      FillContribution(DataOf(kind, 0, k), session_->group_rank(), tensors_[k].get(), result_.element_count);
     }
     std::vector<double> op_times_us;
     if (absl::Status status = Loop(options_.warmup_iterations, 1, &op_times_us); !status.ok()) return status;
     op_times_us.clear();
     int32_t barrier = 0;
-    if (absl::Status status = session_->AllReduce(&barrier, 1, DataType::kInt32, ReduceOp::kSum); !status.ok()) {
+    if (absl::Status status = session_->AllReduceOverAll(&barrier, 1, DataType::kInt32, ReduceOp::kSum); !status.ok()) {
       return status;
     }
     const double cpu_start_us = ProcessCpuMicroseconds();
@@ -154,13 +154,13 @@ class Case {
     result_.cpu_time_us = (ProcessCpuMicroseconds() - cpu_start_us) / options_.iterations;
     // Replaces every number by that of the slowest rank.
     absl::Status status =
-        session_->AllReduce(op_times_us.data(), op_times_us.size(), DataType::kFloat64, ReduceOp::kMax);
+        session_->AllReduceOverAll(op_times_us.data(), op_times_us.size(), DataType::kFloat64, ReduceOp::kMax);
     if (!status.ok()) return status;
     result_.time_us = op_times_us.back();
     op_times_us.pop_back();
     result_.op_time_us = Summarize(op_times_us);
     result_.op_times_us = std::move(op_times_us);
-    return session_->AllReduce(&result_.cpu_time_us, 1, DataType::kFloat64, ReduceOp::kSum);
+    return session_->AllReduceOverAll(&result_.cpu_time_us, 1, DataType::kFloat64, ReduceOp::kSum);
   }
 
   // Keeps `in_flight` all-reduces going until `count` are done, on all tensors in turn; appends the time of each.

@@ -22,9 +22,13 @@ std::string Reason(const PerfOptions& options, bool inner, const shoal_plan& pla
 }  // namespace
 
 std::string ExplainHeader(const PerfOptions& options, const ClusterFacts& cluster, const shoal_plan& any) {
-  std::string text = absl::StrCat("# ", options.world_size, " ranks, ", cluster.shards.size(),
-                                  " I/O threads of servers, wire ", options.wire_text, "\n");
-  if (any.link_bytes_per_s == 0) {
+  const bool within_node = any.chunk_count == 0;
+  const std::string where =
+      within_node ? " on one node" : absl::StrCat(", ", cluster.shards.size(), " I/O threads of servers");
+  std::string text = absl::StrCat("# ", options.world_size, " ranks", where, ", wire ", options.wire_text, "\n");
+  if (within_node) {
+    absl::StrAppend(&text, "# Measured: nothing (the ranks reduce through their node's memory, without servers)\n");
+  } else if (any.link_bytes_per_s == 0) {
     absl::StrAppend(&text, "# Measured: nothing (there is no dedicated server to measure the link to)\n");
   } else {
     absl::StrAppendFormat(&text, "# Measured: link %.1f MB/s, round trip %s us, message %s us\n",

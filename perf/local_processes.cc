@@ -184,7 +184,11 @@ absl::StatusOr<std::string> StartCluster(const PerfOptions& options, Children* c
                                          std::vector<ServiceProcess>* services) {
   absl::StatusOr<ServiceProcess> scheduler =
       ServiceProcess::Start("scheduler", options.timeout_s, children, [](shoal_service** service, shoal_error* error) {
-        return shoal_start_scheduler(absl::StrCat(kLocalAddress, ":0").c_str(), service, error);
+        const std::string listen = absl::StrCat(kLocalAddress, ":0");
+        shoal_scheduler_options scheduler_options{};
+        scheduler_options.struct_size = sizeof(scheduler_options);
+        scheduler_options.listen = listen.c_str();
+        return shoal_start_scheduler(&scheduler_options, service, error);
       });
   if (!scheduler.ok()) return scheduler.status();
   const std::string address = scheduler->address();

@@ -45,6 +45,11 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
                 &options->pause_us, 0, 1'000'000);
   table->Bytes("chunk-bytes", "", "Largest chunk on the wire. 0: the cluster's default.", &options->chunk_bytes, 0,
                kMaxChunkBytes);
+  table->String(
+      "split", "", "mod:N|div:N",
+      "Which ranks reduce together, in groups at the same time: those with equal rank % N, or with equal rank "
+      "/ N. Empty: all of them.",
+      &options->split_text);
   table->String("wire", "", "WIRE",
                 "How float32 tensors are sent: none (unchanged), bf16 or fp16. Checks allow for the rounding.",
                 &options->wire_text);
@@ -174,6 +179,13 @@ absl::Status ParseOps(PerfOptions* options) {
   return absl::OkStatus();
 }
 
+absl::Status ParseSplit(PerfOptions* options) {
+  const absl::StatusOr<RankSplit> split = RankSplit::Parse(options->split_text);
+  if (!split.ok()) return split.status();
+  options->split = *split;
+  return absl::OkStatus();
+}
+
 absl::Status ParseWire(PerfOptions* options) {
   const std::optional<WireFormat> wire = WireFormatFromName(options->wire_text);
   if (!wire) {
@@ -272,7 +284,7 @@ absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arg
   if (options.help || options.version) return options;
   if (options.flight_recorder.empty()) options.flight_recorder = "off";  // to the library an empty text is the default
   for (const auto check :
-       {ParseDtypes, ParseOps, ParseWire, ParseColocation, ParseNodeReduce, CheckSweep, CheckPlace}) {
+       {ParseDtypes, ParseOps, ParseSplit, ParseWire, ParseColocation, ParseNodeReduce, CheckSweep, CheckPlace}) {
     if (absl::Status status = check(&options); !status.ok()) return status;
   }
   return options;

@@ -14,6 +14,7 @@
 #include "core/node_reduce.h"
 #include "core/option_table.h"
 #include "core/wire_format.h"
+#include "perf/rank_split.h"
 
 namespace shoal {
 
@@ -36,6 +37,8 @@ struct PerfOptions {
   uint32_t in_flight = 1;
   uint32_t pause_us = 0;
   uint64_t chunk_bytes = 0;  // 0: the cluster's default
+  std::string split_text;
+  RankSplit split;  // filled in by ParsePerfOptions
   std::string wire_text = "none";
   WireFormat wire = WireFormat::kAsIs;  // filled in by ParsePerfOptions
   std::string json_path;

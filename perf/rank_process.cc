@@ -41,6 +41,7 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.network_only = options.network_only;
   session.fail_on_server_loss = options.fail_on_server_loss;
   session.checksums = options.checksums;
+  session.split = options.split;
   session.wire = options.wire;
   session.node_reduce = options.node_reduce;
   session.colocation = options.colocation;

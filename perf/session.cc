@@ -1,5 +1,6 @@
 #include "perf/session.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "perf/test_data.h"
 
@@ -10,13 +11,30 @@ absl::Status StatusFromShoal(shoal_code code, const shoal_error& error) {
   return absl::Status(static_cast<absl::StatusCode>(code), absl::string_view(error.message));
 }
 
+namespace {
+
+absl::StatusOr<shoal_op*> StartIn(shoal_group* group, void* data, uint64_t element_count, DataType dtype, ReduceOp op) {
+  shoal_all_reduce_options options{};
+  options.struct_size = sizeof(options);
+  options.dtype = static_cast<shoal_dtype>(dtype);
+  options.op = static_cast<shoal_reduce_op>(op);
+  options.premul_factor = op == ReduceOp::kPremulSum ? kPerfPremulFactor : 1.0;
+  shoal_error error{};
+  shoal_op* started = nullptr;
+  const shoal_code code = shoal_all_reduce(group, data, element_count, &options, &started, &error);
+  if (code != SHOAL_OK) return StatusFromShoal(code, error);
+  return started;
+}
+
+}  // namespace
+
 void Session::ReleaseOp::operator()(shoal_op* op) const {
   if (!shoal_op_done(op)) shoal_op_wait(op, UINT64_MAX, nullptr);
   shoal_op_release(op);
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& options) {
-  std::unique_ptr<Session> session(new Session(options));
+  std::unique_ptr<Session> session(new Session);
   shoal_error error{};
   shoal_worker_options worker_options{};
   worker_options.struct_size = sizeof(worker_options);
@@ -41,10 +59,19 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
 
   shoal_group_options group_options{};
   group_options.struct_size = sizeof(group_options);
-  group_options.name = "shoal-perf";
   group_options.max_chunk_bytes = options.max_chunk_bytes;
   group_options.timeout_ms = options.timeout_ms;
   group_options.wire = static_cast<shoal_wire>(options.wire);
+  group_options.name = "shoal-perf";
+  shoal_group** const of_all = options.split.splits() ? &session->all_ranks_ : &session->group_;
+  code = shoal_group_create(session->worker_, &group_options, of_all, &error);
+  if (code != SHOAL_OK) return StatusFromShoal(code, error);
+  if (!options.split.splits()) return session;
+  const std::string name = absl::StrCat("shoal-perf-", options.split.GroupOf(options.rank));
+  const std::vector<uint32_t> ranks = options.split.RanksWith(options.rank, options.world_size);
+  group_options.name = name.c_str();
+  group_options.ranks = ranks.data();
+  group_options.rank_count = static_cast<uint32_t>(ranks.size());
   code = shoal_group_create(session->worker_, &group_options, &session->group_, &error);
   if (code != SHOAL_OK) return StatusFromShoal(code, error);
   return session;
@@ -52,20 +79,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
 
 Session::~Session() {
   shoal_group_close(group_);
+  shoal_group_close(all_ranks_);
   shoal_worker_close(worker_);
 }
 
 absl::StatusOr<Session::Op> Session::Start(void* data, uint64_t element_count, DataType dtype, ReduceOp op) {
-  shoal_all_reduce_options options{};
-  options.struct_size = sizeof(options);
-  options.dtype = static_cast<shoal_dtype>(dtype);
-  options.op = static_cast<shoal_reduce_op>(op);
-  options.premul_factor = op == ReduceOp::kPremulSum ? kPerfPremulFactor : 1.0;
-  shoal_error error{};
-  shoal_op* started = nullptr;
-  const shoal_code code = shoal_all_reduce(group_, data, element_count, &options, &started, &error);
-  if (code != SHOAL_OK) return StatusFromShoal(code, error);
-  return Op(started);
+  const absl::StatusOr<shoal_op*> started = StartIn(group_, data, element_count, dtype, op);
+  if (!started.ok()) return started.status();
+  return Op(*started);
 }
 
 absl::Status Session::Wait(const Op& op) {
@@ -78,6 +99,13 @@ absl::Status Session::AllReduce(void* data, uint64_t element_count, DataType dty
   absl::StatusOr<Op> started = Start(data, element_count, dtype, op);
   if (!started.ok()) return started.status();
   return Wait(*started);
+}
+
+absl::Status Session::AllReduceOverAll(void* data, uint64_t element_count, DataType dtype, ReduceOp op) {
+  shoal_group* const group = all_ranks_ == nullptr ? group_ : all_ranks_;
+  const absl::StatusOr<shoal_op*> started = StartIn(group, data, element_count, dtype, op);
+  if (!started.ok()) return started.status();
+  return Wait(Op(*started));
 }
 
 absl::StatusOr<shoal_plan> Session::Plan(uint64_t element_count, DataType dtype) const {

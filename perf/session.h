@@ -15,6 +15,7 @@
 #include "core/dtype.h"
 #include "core/node_reduce.h"
 #include "core/wire_format.h"
+#include "perf/rank_split.h"
 #include "shoal/worker.h"
 
 namespace shoal {
@@ -38,6 +39,7 @@ struct SessionOptions {
   bool network_only = false;
   bool fail_on_server_loss = false;
   bool checksums = false;
+  RankSplit split;
   WireFormat wire = WireFormat::kAsIs;
   NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;
   Colocation colocation = Colocation::kOff;
@@ -65,31 +67,34 @@ class Session {
   };
   using Op = std::unique_ptr<shoal_op, ReleaseOp>;
 
-  // Joins the job and opens one group of all its ranks. Errors: see shoal_worker_connect and shoal_group_create.
+  // Joins the job and opens this rank's group, and one of all ranks. Errors: see shoal_worker_connect and
+  // shoal_group_create.
   static absl::StatusOr<std::unique_ptr<Session>> Join(const SessionOptions& options);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Starts an all-reduce in place. Errors: see shoal_all_reduce.
+  // Starts an all-reduce in place, among the ranks of this one's group. Errors: see shoal_all_reduce.
   absl::StatusOr<Op> Start(void* data, uint64_t element_count, DataType dtype, ReduceOp op);
   // Waits until the op has ended. Errors: how it ended.
   absl::Status Wait(const Op& op);
   absl::Status AllReduce(void* data, uint64_t element_count, DataType dtype, ReduceOp op);
+  // The same among all ranks of the job.
+  absl::Status AllReduceOverAll(void* data, uint64_t element_count, DataType dtype, ReduceOp op);
 
   // Says how an all-reduce of that size would be done. Errors: see shoal_group_plan.
   absl::StatusOr<shoal_plan> Plan(uint64_t element_count, DataType dtype) const;
 
-  uint32_t rank() const { return options_.rank; }
-  uint32_t world_size() const { return options_.world_size; }
+  uint32_t group_rank() const { return shoal_group_rank(group_); }
+  uint32_t group_size() const { return shoal_group_size(group_); }
   ClusterFacts Facts() const;
 
  private:
-  explicit Session(const SessionOptions& options) : options_(options) {}
+  Session() = default;
 
-  SessionOptions options_;
   shoal_worker* worker_ = nullptr;
   shoal_group* group_ = nullptr;
+  shoal_group* all_ranks_ = nullptr;  // none if the group has them all
 };
 
 }  // namespace shoal

@@ -50,8 +50,10 @@ std::string TableHeader(const PerfOptions& options, const RunFacts& facts) {
                                           : absl::StrCat(" step ", FormatBytes(options.step_bytes)),
                   ", iters ", options.iterations, " after ", options.warmup_iterations, " of warm-up, check ",
                   options.check_rounds, "\n");
-  absl::StrAppend(&text, "# ", options.world_size, " ranks, ", ServersAndChunks(options, facts.cluster), "wire ",
-                  options.wire_text, ", in flight ", options.in_flight, "\n");
+  absl::StrAppend(&text, "# ", options.world_size, " ranks",
+                  options.split.splits() ? absl::StrCat(", in groups by ", options.split_text) : std::string(), ", ",
+                  ServersAndChunks(options, facts.cluster), "wire ", options.wire_text, ", in flight ",
+                  options.in_flight, "\n");
   std::set<std::string> transports;
   for (const ServerTraffic& shard : facts.cluster.shards) transports.insert(shard.transport);
   if (transports.empty()) {

@@ -28,6 +28,7 @@ bool IsUntouched(const std::vector<std::byte>& memory) {
 constexpr uint64_t kPortHoldsBytes = 256 << 10;
 constexpr uint64_t kPortHoldsPerSecond = 4000;  // the part of a second whose bandwidth a fast port holds
 constexpr uint64_t kLeastPlannedCredit = 3;
+constexpr uint64_t kLeastToldChunkBytes = 4096;  // of a port that the scheduler was told of
 
 // The scheduler plans once, for the servers of the first map. A move keeps chunks and credit, whatever servers there
 // are then, and a rank whose first answer was lost is told of the map that the group has by then (F12).
@@ -36,15 +37,20 @@ bool HasMapOfPlan(const GroupInfo& group) {
   return token.ok() && token->epoch == group.map->epoch();
 }
 
-bool FitsPort(const GroupInfo& group, const LinkFacts& link) {
+bool FitsPort(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link, uint64_t port_buffer_bytes) {
   const auto shards = static_cast<uint32_t>(group.map->shards().size());
   const uint64_t under_way = group.look_ahead_chunks > 0 ? group.look_ahead_chunks : group.credit_chunks * shards;
   // Below that shards would wait for each other's results, whatever the port holds.
   const uint64_t least = kLeastPlannedCredit * shards;
-  const uint64_t port_bytes = std::max(kPortHoldsBytes, link.bytes_per_s / kPortHoldsPerSecond);
+  const bool is_told = port_buffer_bytes > 0;
+  // Of a port whose size is known, an eighth is for headers.
+  const uint64_t port_bytes =
+      is_told ? port_buffer_bytes / 8 * 7 : std::max(kPortHoldsBytes, link.bytes_per_s / kPortHoldsPerSecond);
   const uint64_t bound_bytes = port_bytes + link.bytes_per_s * link.round_trip_ns / kNsPerS;
   const double to_port = static_cast<double>(under_way * group.max_chunk_bytes) * group.busiest_port;
-  return under_way <= least || to_port <= static_cast<double>(bound_bytes);
+  // A chunk that is chosen for a port of known size is as small as it takes.
+  const bool could_be_smaller = is_told && asked_chunk_bytes == 0 && group.max_chunk_bytes > kLeastToldChunkBytes;
+  return (under_way <= least && !could_be_smaller) || to_port <= static_cast<double>(bound_bytes);
 }
 
 // What is called when its group has failed already ends within this time.
@@ -242,7 +248,8 @@ void Checkers::CheckNetwork(const SimNetwork& network) {
   }
 }
 
-void Checkers::CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link) {
+void Checkers::CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link,
+                         uint64_t port_buffer_bytes) {
   const FlowPlan plan{.chunk_bytes = group.max_chunk_bytes,
                       .credit_chunks = group.credit_chunks,
                       .look_ahead_chunks = group.look_ahead_chunks};
@@ -253,7 +260,8 @@ void Checkers::CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, con
   const auto [entry, is_new] = plans_.try_emplace(group.id, plan);
   if (!(entry->second == plan)) fail("another rank has other ones");
   // For each rank: the first one that is heard may not have the map of the plan.
-  if (HasMapOfPlan(group) && !FitsPort(group, link)) fail("that does not fit a port");
+  if (HasMapOfPlan(group) && !FitsPort(group, asked_chunk_bytes, link, port_buffer_bytes))
+    fail("that does not fit a port");
   if (!is_new) return;
   if (asked_chunk_bytes == 0) ++chunks_chosen_;
   if (asked_chunk_bytes > 0 && plan.chunk_bytes != asked_chunk_bytes) fail("its ranks asked for others");

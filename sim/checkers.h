@@ -126,8 +126,9 @@ class Checkers {
   void Bury(std::string whose, std::vector<std::byte> memory);
   // True if nobody has told of this epoch of the group before, and it is not its first.
   bool SawMap(GroupId group, const ShardMap& map);
-  // Of a rank's group with servers, whose ranks asked for that chunk (0: any) and have measured that link at best.
-  void CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link);
+  // Of a rank's group with servers, whose ranks asked for that chunk (0: any) and have measured that link at best. The
+  // scheduler was told that ports hold so much (0: nothing).
+  void CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link, uint64_t port_buffer_bytes);
   void CheckServerWaits(const std::string& worker, const std::vector<ServerWaitWindow>& windows);
   void CheckServerBounds(const std::string& server, const ServerCounters& counters, uint64_t slot_memory_bytes);
   void CheckServerEmpty(const std::string& server, const ServerCounters& counters);

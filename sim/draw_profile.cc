@@ -130,6 +130,7 @@ void DrawPlan(Profile* profile) {
     job.most_elements = Pick<uint64_t>(random, {12'000, 30'000});
     job.ops = std::min(job.ops, 20u);
   }
+  profile->port_buffer_bytes = Pick<uint64_t>(random, {0, 0, 24 << 10, 96 << 10, 512 << 10});
 }
 
 // In some runs jobs have tensors on devices, in the groups that go through servers as a whole. From a source of its
@@ -291,7 +292,9 @@ Profile DrawProfile(uint64_t seed) {
   DrawHosting(&profile);
   DrawLateRank(&profile);
   const uint64_t planned_bytes =
-      profile.plans_flow ? SlotMemoryForPlans(profile.jobs, profile.servers, profile.max_chunk_bytes) : 0;
+      profile.plans_flow
+          ? SlotMemoryForPlans(profile.jobs, profile.servers, profile.max_chunk_bytes, profile.port_buffer_bytes)
+          : 0;
   if (!profile.moves()) {
     profile.min_servers = profile.servers;
     profile.slot_memory_bytes = std::max(profile.slot_memory_bytes, planned_bytes);

@@ -28,13 +28,14 @@ LinkFacts LinkOfRank(const JobProfile& job, uint32_t rank) {
           .message_ns = 2 * job.link.message_ns};
 }
 
-uint64_t SlotMemoryForPlans(const std::vector<JobProfile>& jobs, uint32_t servers, uint32_t asked_chunk_bytes) {
+uint64_t SlotMemoryForPlans(const std::vector<JobProfile>& jobs, uint32_t servers, uint32_t asked_chunk_bytes,
+                            uint64_t port_buffer_bytes) {
   uint64_t bytes = 0;
   for (const JobProfile& job : jobs) {
     uint64_t most_bytes = 0;
     for (uint32_t shards = 1; shards <= servers; ++shards) {
-      const FlowPlan plan =
-          PlanFlow(EvenPortLoad(job.ranks, shards), job.link, job.asks_for_chunk ? asked_chunk_bytes : 0);
+      const FlowPlan plan = PlanFlow(EvenPortLoad(job.ranks, shards), job.link,
+                                     job.asks_for_chunk ? asked_chunk_bytes : 0, port_buffer_bytes);
       // Where shares differ, the largest one has more than an even one.
       const uint32_t credit = std::min(2 * plan.credit_chunks, kMaxCreditChunks);
       most_bytes = std::max(most_bytes, SlotMemoryFor({job}, plan.chunk_bytes, credit));
@@ -60,7 +61,8 @@ std::string Profile::Describe() const {
       " slot_memory=", slot_memory_bytes, added_slot_memory_bytes > 0 ? absl::StrCat("/", added_slot_memory_bytes) : "",
       small_slot_memory_bytes > 0 ? absl::StrCat(" every second one ", small_slot_memory_bytes) : "",
       arena_bytes > 0 ? absl::StrCat(" same_node=", arena_bytes) : "",
-      " window=", plans_flow ? "planned" : absl::StrCat(window_bytes), " chunk=", max_chunk_bytes,
+      " window=", plans_flow ? "planned" : absl::StrCat(window_bytes),
+      port_buffer_bytes > 0 ? absl::StrCat(" for ports of ", port_buffer_bytes) : "", " chunk=", max_chunk_bytes,
       " lease_ms=", lease_ttl_ms, " drift=", clock_drift_per_million, " node_delay_ns=", node_delay_ns,
       " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
       " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million,

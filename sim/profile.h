@@ -80,6 +80,7 @@ struct Profile {
   uint64_t arena_bytes = 0;              // not 0: all processes share a node, and have shared memory of this size
   uint32_t window_bytes = 4096;
   bool plans_flow = false;  // servers have no window of their own: the product's plan gives each group its credit
+  uint64_t port_buffer_bytes = 0;  // as the scheduler is told, for its plans; 0: it is not
   uint32_t max_chunk_bytes = 1024;
   uint64_t lease_ttl_ms = 1000;
   uint64_t op_timeout_ns = 3 * kNsPerS;
@@ -109,7 +110,8 @@ uint64_t SlotMemoryFor(const std::vector<JobProfile>& jobs, uint32_t max_chunk_b
 LinkFacts LinkOfRank(const JobProfile& job, uint32_t rank);
 
 // Room for whatever chunks and credit the plan may give the jobs' groups on one server or several.
-uint64_t SlotMemoryForPlans(const std::vector<JobProfile>& jobs, uint32_t servers, uint32_t asked_chunk_bytes);
+uint64_t SlotMemoryForPlans(const std::vector<JobProfile>& jobs, uint32_t servers, uint32_t asked_chunk_bytes,
+                            uint64_t port_buffer_bytes);
 
 // The seed of the long run in which a fault of the second kind is to begin in some phase of one of the first: one in
 // each round of all pairs. Whether it does depends on what else is drawn.

@@ -76,6 +76,7 @@ void AddWithSmallerCluster(const Profile& profile, std::vector<Profile>* smaller
   AddWith(profile, Itself, 0, &Profile::leader_lease_ms, uint64_t{0}, smaller);
   AddWith(profile, Itself, 0, &Profile::io_threads, 1u, smaller);
   AddWith(profile, Itself, 0, &Profile::plans_flow, false, smaller);
+  AddWith(profile, Itself, 0, &Profile::port_buffer_bytes, uint64_t{0}, smaller);
   AddWith(profile, Itself, 0, &Profile::clock_drift_per_million, 0u, smaller);
   AddWith(profile, NetworkOf, 0, &NetworkProfile::duplicate_per_million, 0u, smaller);
   AddWith(profile, NetworkOf, 0, &NetworkProfile::lend_per_million, 0u, smaller);

@@ -186,7 +186,7 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
                                        std::string(NodeReduceModeName(group.order.mode)), " (layout)"));
   }
   if (profile_.plans_flow && !info.map->shards().empty()) {
-    ports_.checkers->CheckPlan(info, AskedChunkBytes(), place_.job.link);
+    ports_.checkers->CheckPlan(info, AskedChunkBytes(), place_.job.link, profile_.port_buffer_bytes);
   }
   // To servers each rail is a group of its own.
   ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size(),

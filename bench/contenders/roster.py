@@ -19,8 +19,11 @@ WITHOUT_KEEPING = "fail-on-server-loss"
 CHECKSUMS = "checksums"
 COLOCATED = "shoal-colocated"
 NODE_REDUCE = "node-reduce"
+SPLIT = "split"
 WITHIN_NODE = "shoal-node"
 WITHIN_NODE_COLOCATED = "shoal-node-colocated"
+REPLICAS = "shoal-replicas"  # the ranks with the same index on their nodes reduce together, all at the same time
+GLOO_REPLICAS = "gloo-replicas"
 STEP = "shoal-step"  # torch's ranks with servers of their own
 TORCH_SHM = "shoal-torch-shm"  # likewise
 DDP_ALONE = "ddp-alone"
@@ -57,11 +60,13 @@ LABELS = {
     COLOCATED: "Shoal, servers in workers too",
     WITHIN_NODE: "Shoal, within the node first",
     WITHIN_NODE_COLOCATED: "Shoal, within the node first, servers on the nodes too",
+    REPLICAS: "Shoal, a group for each local rank",
     "shoal-torch": "Shoal in torch, nothing set up",
     TORCH_SHM: "Shoal in torch, shared memory",
     "shoal-ddp": "Shoal under DDP, nothing set up",
     "gloo": "torch Gloo",
     "gloo-ddp": "Gloo under DDP",
+    GLOO_REPLICAS: "torch Gloo, a group for each local rank",
     STEP: "Shoal under DDP",
     "gloo-step": "Gloo under DDP",
     DDP_ALONE: "DDP exchanging nothing",
@@ -80,6 +85,7 @@ TORCH = {
     "gloo-ddp": "gloo",
     DDP_ALONE: "gloo",
     "gloo-step": "gloo",
+    GLOO_REPLICAS: "gloo",
 }
 # The rig has its ranks use servers (rig/nodes.py); these are to do what they do by themselves.
 NOTHING_SET_UP = {"SHOAL_NODE_REDUCE": "auto"}
@@ -94,6 +100,7 @@ SHOAL_FLAGS = {
     "shoal-bf16": WIRE,
     COLOCATED: COLOCATE,
     WITHIN_NODE: NODE_REDUCE,
+    REPLICAS: SPLIT,
     WITHIN_NODE_COLOCATED: NODE_REDUCE,
     **dict.fromkeys(("shoal-unkept", "shoal-tcp-unkept", "shoal-shm-unkept"), WITHOUT_KEEPING),
     **dict.fromkeys(("shoal-tcp-checked", "shoal-shm-checked"), CHECKSUMS),
@@ -160,7 +167,7 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     name = kind(name)
     if name in TORCH:
         mode = name if name == DDP_ALONE else name.partition("-")[2]
-        mode = mode if mode in ("ddp", DDP_ALONE, "step") else "all-reduce"
+        mode = mode if mode in ("ddp", DDP_ALONE, "step", "replicas") else "all-reduce"
         return TorchRanks(name, TORCH[name], network, processes, mode, NOTHING_SET_UP)
     if name == "openmpi-shm":
         return OpenMpi(name, open_mpi_program, network, processes, byte_transfer="vader")
@@ -199,6 +206,8 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         perf_flags.append(f"--{CHECKSUMS}")
     if name == WITHIN_NODE:
         perf_flags.append(f"--{NODE_REDUCE}=host")
+    if name == REPLICAS:
+        perf_flags += [f"--{SPLIT}=mod:{network.ranks_per_node}", f"--{NODE_REDUCE}=off"]
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
     if name in SMALL_JOB:

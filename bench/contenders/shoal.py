@@ -45,9 +45,9 @@ class Shoal:
         self.server_count = len(network.servers) + colocating_ranks
         control = network.control.address
         command = [str(programs / "shoal-scheduler"), "--listen", f"{control}:0", "--log-events=false"]
-        # Where ports hold less than is assumed, an operator has to say so.
-        small_ports = network.port_buffer_kib is not None and network.port_buffer_kib < ASSUMED_PORT_BUFFER_KIB
-        if small_ports and has_flag(programs / "shoal-scheduler", "port-buffer"):
+        # Where ports hold something else than is assumed, an operator says so.
+        unlike_assumed = network.port_buffer_kib not in (None, ASSUMED_PORT_BUFFER_KIB)
+        if unlike_assumed and has_flag(programs / "shoal-scheduler", "port-buffer"):
             command += ["--port-buffer", f"{network.port_buffer_kib}K"]
         self.scheduler = processes.start_service(network.control, f"{name}-scheduler", command).address
         for number, node in enumerate(network.servers):

@@ -18,6 +18,7 @@ ALL_REDUCE = "all-reduce"
 DDP = "ddp"
 DDP_ALONE = "ddp-alone"
 STEP = "step"
+REPLICAS = "replicas"
 # Of the tensors that are measured, 25 MiB, four buckets: large enough for the link, and more than one.
 DEFAULT_BUCKET_MIB = 6.5
 
@@ -33,15 +34,15 @@ def small_integers(numel: int, rank: int, tensor: int) -> torch.Tensor:
     return torch.randint(-2, 3, (numel,), generator=generator).to(torch.float32)
 
 
-def check(numel: int, in_flight: int, rank: int, world_size: int) -> int:
+def check(numel: int, in_flight: int, rank: int, group: dist.ProcessGroup) -> int:
     """Wrong elements over all ranks."""
     tensors = [small_integers(numel, rank, k) for k in range(in_flight)]
-    for work in [dist.all_reduce(tensor, async_op=True) for tensor in tensors]:
+    for work in [dist.all_reduce(tensor, async_op=True, group=group) for tensor in tensors]:
         work.wait()
     wrong = 0
     for k, tensor in enumerate(tensors):
         expected = torch.zeros(numel)
-        for other in range(world_size):
+        for other in dist.get_process_group_ranks(group):
             expected += small_integers(numel, other, k)
         wrong += int((tensor != expected).sum())
     total = torch.tensor([wrong], dtype=torch.int64)
@@ -133,7 +134,7 @@ def loop_steps(count: int, model: torch.nn.Module, inputs: torch.Tensor) -> list
     return times_us
 
 
-def loop(count: int, tensors: list[torch.Tensor]) -> list[float]:
+def loop(count: int, tensors: list[torch.Tensor], group: dist.ProcessGroup) -> list[float]:
     """Keeps one all-reduce of each tensor going until `count` are done; gives the time of each."""
     flying: list[tuple[dist.Work, float] | None] = [None] * len(tensors)
     times_us = []
@@ -146,13 +147,13 @@ def loop(count: int, tensors: list[torch.Tensor]) -> list[float]:
             flying[k] = None
         if i < count:
             start = time.perf_counter()
-            flying[k] = (dist.all_reduce(tensors[k], async_op=True), start)
+            flying[k] = (dist.all_reduce(tensors[k], async_op=True, group=group), start)
     return times_us
 
 
-def measure(case: dict, rank: int, world_size: int, mode: str, layers: int) -> dict:
+def measure(case: dict, rank: int, group: dist.ProcessGroup, mode: str, layers: int) -> dict:
     numel = max(1, case["size_bytes"] // 4)
-    if mode != ALL_REDUCE:
+    if mode not in (ALL_REDUCE, REPLICAS):
         model = torch.nn.parallel.DistributedDataParallel(
             Products(numel, layers, case["backward_s"]),
             gradient_as_bucket_view=True,
@@ -160,13 +161,13 @@ def measure(case: dict, rank: int, world_size: int, mode: str, layers: int) -> d
         )
         if mode == DDP_ALONE:
             model.register_comm_hook(None, keep_own_gradients)
-        wrong = check_ddp(model, numel, rank, world_size, exchanges=mode != DDP_ALONE)
+        wrong = check_ddp(model, numel, rank, dist.get_world_size(), exchanges=mode != DDP_ALONE)
         inputs = torch.rand(numel)
         run = functools.partial(loop_steps if mode == STEP else loop_ddp, model=model, inputs=inputs)
     else:
-        wrong = check(numel, case["in_flight"], rank, world_size)
+        wrong = check(numel, case["in_flight"], rank, group)
         # In place and over and over, as shoal-perf does: the numbers grow to infinity, which costs no time.
-        run = functools.partial(loop, tensors=[torch.rand(numel) for _ in range(case["in_flight"])])
+        run = functools.partial(loop, tensors=[torch.rand(numel) for _ in range(case["in_flight"])], group=group)
     run(case["warmup"])
     dist.all_reduce(torch.zeros(1))
     cpu_start_us = cpu_time_us()
@@ -181,6 +182,12 @@ def measure(case: dict, rank: int, world_size: int, mode: str, layers: int) -> d
     return {"op_times_us": op_times_us, "time_us": loop_us, "cpu_time_us": float(cpu), "wrong": wrong}
 
 
+def own_group(rank: int, world_size: int, ranks_per_node: int) -> dist.ProcessGroup:
+    """Of the ranks with the same local index: one of each node. All groups are made by all ranks."""
+    groups = [dist.new_group(list(range(local, world_size, ranks_per_node))) for local in range(ranks_per_node)]
+    return groups[rank % ranks_per_node]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rank", type=int, required=True)
@@ -190,22 +197,26 @@ def main() -> None:
     parser.add_argument("--backend", choices=("gloo", "shoal"), required=True)
     parser.add_argument(
         "--mode",
-        choices=(ALL_REDUCE, DDP, DDP_ALONE, STEP),
+        choices=(ALL_REDUCE, DDP, DDP_ALONE, STEP, REPLICAS),
         default=ALL_REDUCE,
         help="time all-reduces, or backward passes of a model; ddp-alone: of ranks that don't exchange their gradients;"
-        " step: whole training steps",
+        " step: whole training steps; replicas: all-reduces of the ranks with the same index on their nodes",
     )
+    parser.add_argument("--ranks-per-node", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.backend == "shoal":
         import shoal  # noqa: F401 registers the backend
     store = dist.FileStore(arguments.store, arguments.world_size)
     dist.init_process_group(arguments.backend, store=store, rank=arguments.rank, world_size=arguments.world_size)
+    group = dist.group.WORLD
+    if arguments.mode == REPLICAS:
+        group = own_group(arguments.rank, arguments.world_size, arguments.ranks_per_node)
     dist.all_reduce(torch.zeros(1))
     if arguments.rank == 0:
         print(json.dumps("all ranks are there"), flush=True)
     for line in sys.stdin:
-        answer = measure(json.loads(line), arguments.rank, arguments.world_size, arguments.mode, arguments.layers)
+        answer = measure(json.loads(line), arguments.rank, group, arguments.mode, arguments.layers)
         if arguments.rank == 0:
             print(json.dumps(answer), flush=True)
     dist.destroy_process_group()

@@ -19,7 +19,8 @@ SCRIPT = str(pathlib.Path(__file__).parent / "torch_rank.py")
 
 class TorchRanks:
     """`mode` ddp: an all-reduce is the backward pass of a DistributedDataParallel model whose gradients have that size;
-    ddp-alone: without the exchange; step: a whole training step, which computes as the case says."""
+    ddp-alone: without the exchange; step: a whole training step, which computes as the case says; replicas:
+    an all-reduce among the ranks with the same index on their nodes, of all indices at the same time."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class TorchRanks:
                 # -P: beside the script is a shoal.py, which is not torch's backend.
                 command = [sys.executable, "-P", SCRIPT, "--rank", str(rank), "--world-size", str(len(network.workers))]
                 command += ["--store", str(folder / f"{name}-store"), "--backend", backend]
-                command += ["--mode", mode, "--layers", str(LAYERS)]
+                command += ["--mode", mode, "--layers", str(LAYERS), "--ranks-per-node", str(network.ranks_per_node)]
                 env = {"GLOO_SOCKET_IFNAME": node.device, "OMP_NUM_THREADS": "1", **(more_env or {})}
                 if backend == "shoal" and network.switch >= 0:
                     env["SHOAL_NET_DEVICE"] = node.device

@@ -61,6 +61,7 @@ class Network:
         self.servers: list[Node] = []
         self.control: Node | None = None
         self.port_buffer_kib: int | None = None  # of every link's both ends; None: there is none
+        self.ranks_per_node = 1  # of the workers, where links lead to them
 
     def __enter__(self) -> "Network":
         return self
@@ -174,6 +175,7 @@ def make_linked_nodes(
         network.control = add_node(network, "control", None, everywhere)
         nodes = [add_node(network, f"worker-{i}", link, everywhere) for i, link in enumerate(worker_links)]
         network.workers = [node for node in nodes for _ in range(ranks_per_node)]
+        network.ranks_per_node = ranks_per_node
         for i, link in enumerate(server_links):
             network.servers.append(add_node(network, f"server-{i}", link, (i % network_count,)))
         shapes = [link for link in [*worker_links, *server_links] if link is not None]

@@ -78,7 +78,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 max_chunk_bytes=joined.settings.chunk_bytes,
                 timeout_ms=int(joined.join_timeout(options.timeout).total_seconds() * 1000),
                 wire=wire,
-                node_reduce=config.NODE_REDUCES.index(node_reduce),
+                node_reduce=config.NODE_REDUCES.index(node_reduce) or config.NODE_REDUCE_BEST,
             )
             limits = delegation.agree(
                 dist.PrefixStore(f"shoal_limits/{membership.generation()}", options.store),

@@ -38,6 +38,13 @@ def parse_bytes(text: str) -> int:
     return int(match[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[match[2]]
 
 
+def parse_port_buffer(text: str) -> int:
+    port_bytes = 0 if text == "0" else parse_bytes(text)
+    if port_bytes > 1 << 30:
+        raise ValueError("a number of bytes up to 1G, such as 128K, or 0")
+    return port_bytes
+
+
 def parse_seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -100,6 +107,7 @@ def parse_devices(text: str) -> str:
 
 
 NODE_REDUCES = ("auto", "off", "host", "nccl")  # in the order of shoal_node_reduce in worker.h
+NODE_REDUCE_BEST = 4  # "auto" for a group, whatever the setting is
 
 
 def parse_node_reduce(text: str) -> str:
@@ -129,6 +137,9 @@ SETTINGS = (
             "name of the job in the cluster; unset: made from torchrun's run id, or from the master's address"),
     Setting("min_servers", "SHOAL_MIN_SERVERS", parse_count, None,
             "how many servers to wait for; unset: 1, or one per node when the job runs them itself"),
+    Setting("port_buffer", "SHOAL_PORT_BUFFER", parse_port_buffer, 0,
+            "what switch ports between nodes hold at the least, for a scheduler that rank 0 runs; 0: not known; a"
+            " cluster's scheduler has its own `--port-buffer`"),
     Setting("chunk_bytes", "SHOAL_CHUNK_BYTES", parse_bytes, 0,
             "size of the largest chunk of a tensor, equal on all ranks; 0: the library's default"),
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
@@ -186,6 +197,7 @@ class Config:
     scheduler: str | None
     job_name: str | None
     min_servers: int | None
+    port_buffer: int
     chunk_bytes: int
     wire: str
     inner_below: int | str

@@ -112,7 +112,8 @@ class Membership:
             )
         server_ranks = placement.server_ranks_of(places)
         on_one_node = len(server_ranks) == 1
-        self._scheduler_service = _C.start_scheduler(("127.0.0.1" if on_one_node else places[0].address) + ":0")
+        listen = ("127.0.0.1" if on_one_node else places[0].address) + ":0"
+        self._scheduler_service = _C.start_scheduler(listen=listen, port_buffer_bytes=self.settings.port_buffer)
         address = self._scheduler_service.address
         logger.info("no scheduler is given: rank 0 runs one at %s, and ranks %s run servers", address, server_ranks)
         min_servers = self.settings.min_servers or len(server_ranks)

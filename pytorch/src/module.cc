@@ -178,12 +178,12 @@ void DefineServices(py::module_& module) {
       .def("stop", &Service::Stop, GilReleased());
   module.def(
       "start_scheduler",
-      [](const std::string& listen) {
+      [](const std::string& listen, uint64_t port_buffer_bytes) {
         const ShoalLibrary& library = Library();
         py::gil_scoped_release released;
-        return Service::StartScheduler(library, listen);
+        return Service::StartScheduler(library, listen, port_buffer_bytes);
       },
-      py::arg("listen"));
+      py::kw_only(), py::arg("listen"), py::arg("port_buffer_bytes"));
   module.def(
       "start_server",
       [](const std::string& scheduler, const std::string& advertise, uint32_t io_threads, const std::string& net_device,

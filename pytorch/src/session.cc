@@ -285,10 +285,15 @@ std::vector<shoal_server_statistics> Session::ServerStatistics() {
 
 // ---- Service ----
 
-std::unique_ptr<Service> Service::StartScheduler(const ShoalLibrary& library, const std::string& listen) {
+std::unique_ptr<Service> Service::StartScheduler(const ShoalLibrary& library, const std::string& listen,
+                                                 uint64_t port_buffer_bytes) {
+  shoal_scheduler_options options = {};
+  options.struct_size = sizeof(options);
+  options.listen = listen.c_str();
+  options.port_buffer_bytes = port_buffer_bytes;
   shoal_service* service = nullptr;
   shoal_error error = {};
-  library.Check(library.shoal_start_scheduler(listen.c_str(), &service, &error), error,
+  library.Check(library.shoal_start_scheduler(&options, &service, &error), error,
                 "can't start a scheduler in this process on " + listen);
   return std::unique_ptr<Service>(new Service(library, service));
 }

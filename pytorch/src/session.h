@@ -243,7 +243,8 @@ class Session : public std::enable_shared_from_this<Session> {
 class Service {
  public:
   // Throw ShoalError.
-  static std::unique_ptr<Service> StartScheduler(const ShoalLibrary& library, const std::string& listen);
+  static std::unique_ptr<Service> StartScheduler(const ShoalLibrary& library, const std::string& listen,
+                                                 uint64_t port_buffer_bytes);
   static std::unique_ptr<Service> StartServer(const ShoalLibrary& library, const std::string& scheduler,
                                               const std::string& advertise, uint32_t io_threads,
                                               const std::string& net_device, const std::string& transports,

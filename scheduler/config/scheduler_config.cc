@@ -1,5 +1,7 @@
 #include "scheduler/config/scheduler_config.h"
 
+#include "core/flow_plan.h"
+
 namespace shoal {
 
 void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {

@@ -11,7 +11,6 @@ namespace shoal {
 
 inline constexpr uint64_t kMinLeaseTtlMs = 100;
 inline constexpr uint64_t kMaxLeaseTtlMs = 600'000;
-inline constexpr uint64_t kMaxPortBufferBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMinLeaderLeaseMs = 2000;  // etcd gives no shorter one
 
 struct SchedulerConfig {

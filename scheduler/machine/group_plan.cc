@@ -32,6 +32,12 @@ std::string Describe(const std::vector<ServerOfGroup>& servers, const std::vecto
   return absl::StrJoin(parts, ", ");
 }
 
+std::vector<uint32_t> CountOnNodes(std::span<const NodePlace> places, const NodeNumbering& nodes) {
+  std::vector<uint32_t> counts(nodes.count());
+  for (const NodePlace& place : places) ++counts[*nodes.Find(place)];
+  return counts;
+}
+
 }  // namespace
 
 bool MayServe(const ServerState& server, const NodeNumbering& nodes) {
@@ -39,10 +45,8 @@ bool MayServe(const ServerState& server, const NodeNumbering& nodes) {
 }
 
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
-                                    std::span<const NodePlace> places, uint32_t network_cards) {
+                                    std::span<const NodePlace> places, const NodePorts& ports) {
   const NodeNumbering nodes(places);
-  std::vector<uint32_t> ranks_of_node(nodes.count());
-  for (const NodePlace& place : places) ++ranks_of_node[*nodes.Find(place)];
   std::vector<const ServerState*> candidates;
   std::vector<ServerOfGroup> group_servers;
   for (const ServerState* server : servers) {
@@ -72,8 +76,14 @@ absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerS
   }
   absl::StatusOr<ShardMap> map = ShardMap::Make(epoch, std::move(shards));
   if (!map.ok()) return map.status();
+  PortLoad load = LoadOfPorts(CountOnNodes(places, nodes), group_servers, weights, ports.network_cards);
+  const NodeNumbering nodes_of_job(ports.job);
+  std::vector<ServerOfGroup> servers_of_job = group_servers;
+  for (size_t i = 0; i < candidates.size(); ++i) servers_of_job[i].node = nodes_of_job.Find(PlaceOf(*candidates[i]));
+  load.busiest_port =
+      LoadOfPorts(CountOnNodes(ports.job, nodes_of_job), servers_of_job, weights, ports.network_cards).busiest_port;
   return GroupPlan{.map = std::make_shared<const ShardMap>(*std::move(map)),
-                   .load = LoadOfPorts(ranks_of_node, group_servers, weights, network_cards),
+                   .load = load,
                    .within_node = within_node,
                    .servers = Describe(group_servers, weights)};
 }

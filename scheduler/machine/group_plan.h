@@ -19,7 +19,7 @@ namespace shoal::scheduler {
 
 struct GroupPlan {
   std::shared_ptr<const ShardMap> map;
-  PortLoad load;
+  PortLoad load;             // busiest_port: where all ranks of the job reduce at the same time
   bool within_node = false;  // all its ranks and servers are on one node
   std::string servers;  // in words: "4 servers on their own nodes (weight 7), 8 servers on ranks' nodes (weight 2)"
 };
@@ -28,11 +28,18 @@ struct GroupPlan {
 // rank on its node.
 bool MayServe(const ServerState& server, const NodeNumbering& nodes);
 
-// `servers` are those that serve the group's job; `places` says where each rank of the group is. Each node has so many
-// network cards, over which its ranks are dealt.
+// What may meet at the ports while a group reduces. The job's other ranks have groups as well, which mostly start at
+// the same time: the replicas of hybrid sharding, or of tensor parallelism within nodes, the stages of a pipeline.
+struct NodePorts {
+  std::span<const NodePlace> job;  // where each rank of the job is
+  uint32_t network_cards = 1;      // of each node; its ranks are dealt over them
+};
+
+// `servers` are those that serve the group's job; `places` says where each rank of the group is. `ports` matters for
+// GroupPlan::load alone.
 // InvalidArgument: none of the servers may serve the group, or the map can't be made (ShardMap::Make).
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
-                                    std::span<const NodePlace> places, uint32_t network_cards);
+                                    std::span<const NodePlace> places, const NodePorts& ports);
 
 }  // namespace shoal::scheduler
 

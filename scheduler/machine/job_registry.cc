@@ -62,6 +62,13 @@ std::vector<NodePlace> Job::PlacesOf(const std::vector<JobRank>& ranks) const {
   return places;
 }
 
+std::vector<NodePlace> Job::Places() const {
+  std::vector<NodePlace> places;
+  places.reserve(workers.size());
+  for (const auto& [rank, worker] : workers) places.push_back(PlaceOf(worker.state));
+  return places;
+}
+
 std::optional<std::pair<JobRank, JobRank>> Job::FindSharedNodeName() const {
   std::map<std::string_view, JobRank> first_of_name;
   for (const auto& [rank, worker] : workers) {

@@ -148,12 +148,14 @@ void SchedulerMachine::OpenOnNode(const GroupRound& round, const Job& job, Group
 
 void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, const NodeReduceDecision& decision,
                                      Now now) {
+  const std::vector<NodePlace> places_of_job = job.Places();
   const absl::StatusOr<GroupPlan> plan =
-      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.PlacesOf(round.ranks), round.NetworkCards());
+      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.PlacesOf(round.ranks),
+                {.job = places_of_job, .network_cards = round.NetworkCards()});
   if (!plan.ok()) return RefuseRound(round, plan.status());
   LinkFacts link = round.Link();
   if (link == LinkFacts() && plan->within_node) link = WithinOneNode();
-  // Within one node nothing meets at a port, but at the threads that add up. All rails meet at the same ports.
+  // Within one node nothing meets at a port, but at the threads that add up.
   const PortLoad load = link.within_node ? EvenPortLoad(static_cast<uint32_t>(round.ranks.size()),
                                                         static_cast<uint32_t>(plan->map->shards().size()))
                                          : plan->load;

@@ -56,15 +56,13 @@ void SchedulerMachine::PublishServers(Now now) {
          {.epoch = next});
 }
 
-// A move keeps chunks and credit, for which alone a node's cards count.
-constexpr uint32_t kOneCard = 1;
-
 absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupState& group,
                                                     const std::vector<ExcludedServer>& excluded) const {
   std::vector<const ServerState*> servers = servers_.ServersOf(job.id);
   std::erase_if(servers, [&](const ServerState* server) { return FindExcluded(excluded, *server) != nullptr; });
   const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));
-  return PlanGroup(next, servers, job.PlacesOf(group.ranks), kOneCard);
+  const std::vector<NodePlace> places = job.PlacesOf(group.ranks);
+  return PlanGroup(next, servers, places, {.job = places});  // a move keeps chunks and credit
 }
 
 void SchedulerMachine::MoveGroups(Now now) {

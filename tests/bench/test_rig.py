@@ -105,7 +105,7 @@ def test_ranks_in_torch_with_nothing_set_up_do_what_they_do_by_themselves(tmp_pa
             return subprocess.Popen(["echo", '"all ranks are there"'], stdout=subprocess.PIPE, text=True)
 
     node = Node("node", "127.0.0.1", "lo", -1)
-    network = types.SimpleNamespace(workers=[node] * 2, servers=[], switch=-1)
+    network = types.SimpleNamespace(workers=[node] * 2, servers=[], switch=-1, ranks_per_node=1)
     for name in ("shoal-torch", "shoal-ddp"):
         roster.start(name, pathlib.Path(), pathlib.Path(), network, Recorder())
     # The rig's default is off; what is set for a process goes before it.

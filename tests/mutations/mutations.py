@@ -54,6 +54,15 @@ SIMULATOR_MUTATIONS = [
         ),
     ),
     mutation(
+        "size-of-ports-is-not-planned-with",
+        "what the scheduler was told that ports hold bounds what is under way",
+        (
+            "scheduler/machine/scheduler_groups.cc",
+            "PlanFlow(load, link, round.max_chunk_bytes, settings_.port_buffer_bytes);",
+            "PlanFlow(load, link, round.max_chunk_bytes);",
+        ),
+    ),
+    mutation(
         "version-of-the-same-release-is-refused",
         "two releases that have a version in common work together",
         ("core/version.h", "return peer_version >= oldest &&", "return peer_version > oldest + 1 &&"),

@@ -1,6 +1,6 @@
 """Deliberate bugs of the scheduler; see mutations.py."""
 
-from mutation import mutation
+from mutation import CxxTest, mutation
 
 SCHEDULER_MUTATIONS = [
     mutation(
@@ -191,5 +191,15 @@ SCHEDULER_MUTATIONS = [
             'absl::StrCat(who, ": ", CleanText(failure.reason))',
             'absl::StrCat(who, ": ", who, ": ", CleanText(failure.reason))',
         ),
+    ),
+    mutation(
+        "replicas-have-a-port-each",
+        "groups of a job that reduce at the same time share their nodes' ports",
+        (
+            "scheduler/machine/scheduler_groups.cc",
+            "const std::vector<NodePlace> places_of_job = job.Places();",
+            "const std::vector<NodePlace> places_of_job = job.PlacesOf(round.ranks);",
+        ),
+        test=CxxTest("scheduler_machine_test", "MachineNodesTest.ReplicasOfANodesRanksShareItsPortAsOneGroupWould"),
     ),
 ]

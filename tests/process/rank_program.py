@@ -98,6 +98,10 @@ class AllReduceOptions(SizedStructure):
     ]
 
 
+class SchedulerOptions(SizedStructure):
+    _fields_ = [("struct_size", c_size_t), ("listen", c_char_p), ("port_buffer_bytes", c_uint64)]
+
+
 class ServerOptions(SizedStructure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -163,7 +167,7 @@ def all_reduce(library: Library, group: c_void_p, data: array.array, dtype: str,
 def start_cluster_inside(library: Library, servers: int) -> tuple[str, list[c_void_p]]:
     """A scheduler and servers inside this process."""
     scheduler = c_void_p()
-    library.call("shoal_start_scheduler", b"127.0.0.1:0", byref(scheduler))
+    library.call("shoal_start_scheduler", byref(SchedulerOptions(listen=b"127.0.0.1:0")), byref(scheduler))
     address = library.handle.shoal_service_address(scheduler)
     services = [scheduler]
     for _ in range(servers):

@@ -11,8 +11,8 @@ from shoal import calibrate, config, delegation, placement
 def test_defaults_need_nothing():
     settings, sources = config.read_config({}, {})
     assert settings == config.Config(
-        scheduler=None, job_name=None, min_servers=None, chunk_bytes=0, wire="none", inner_below=0, net_device="",
-        transports="",
+        scheduler=None, job_name=None, min_servers=None, port_buffer=0, chunk_bytes=0, wire="none", inner_below=0,
+        net_device="", transports="",
         network_only=False, checksums=False, check_finite=False, flight_recorder="auto", colocate="auto",
         without_servers="wait", node_reduce="auto", devices="auto", device_memory=0, blocking_wait=False, quiet=False,
         timeout=None,
@@ -44,6 +44,8 @@ def test_sizes_may_be_given_in_larger_units(text: str, expected: int):
         ("SHOAL_MIN_SERVERS", "-2", "at least 1"),
         ("SHOAL_CHUNK_BYTES", "64 bananas", "number of bytes"),
         ("SHOAL_DEVICE_MEMORY", "1T", "such as 65536, 64K, 1M or 1G"),
+        ("SHOAL_PORT_BUFFER", "2G", "up to 1G"),
+        ("SHOAL_PORT_BUFFER", "-1", "number of bytes"),
         ("SHOAL_WIRE", "bfloat16", "one of none, bf16, fp16"),
         ("SHOAL_INNER_BELOW", "lots", "number of bytes"),
         ("SHOAL_COLOCATE", "1", "one of off, auto, on"),

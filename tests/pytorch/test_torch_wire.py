@@ -87,6 +87,21 @@ def test_ranks_that_differ_on_node_reduce_are_named(cluster):
         assert "off on rank 0" in failure.message and "host on rank 1" in failure.message, failure
 
 
+def reduce_with_an_own_node_reduce() -> list[int]:
+    """What was reduced within the node, by a group with the job's setting and by one that asks for auto."""
+    on_node = []
+    for options in (None, shoal.GroupOptions(node_reduce="auto")):
+        before = shoal.statistics()["bytes_on_node"]
+        dist.all_reduce(torch.ones(1000), group=dist.new_group(pg_options=options))
+        on_node.append(shoal.statistics()["bytes_on_node"] - before)
+    return on_node
+
+
+def test_a_group_may_ask_for_auto_where_the_setting_is_off(cluster):
+    for with_the_setting, with_auto in run_ranks(2, reduce_with_an_own_node_reduce, environment=cluster.environment()):
+        assert with_the_setting == 0 and with_auto > 0
+
+
 def test_an_unknown_node_reduce_is_refused_before_anybody_is_asked():
     with pytest.raises(ValueError, match="node_reduce='ring': expected one of auto, off, host, nccl"):
         shoal.GroupOptions(node_reduce="ring")

@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+from shoal import _C, membership
 from simulated_device import DRIVER
 from torch_cluster import clean_environment
 
@@ -57,6 +58,27 @@ def test_plain_torchrun_needs_nothing_else(tmp_path, end, node_reduce):
     result = torchrun("--nproc-per-node", "3", str(script), SHOAL_NODE_REDUCE=node_reduce)
     assert result.returncode == 0, result.stderr
     assert time.monotonic() - started < 60
+
+
+SPY = """
+from shoal import _C
+start = _C.start_scheduler
+def spy(**options):
+    print("started with:", options["port_buffer_bytes"])
+    return start(**options)
+_C.start_scheduler = spy
+"""
+
+
+def test_the_jobs_own_scheduler_is_told_what_ports_hold(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SPY + SCRIPT.format(end=""))
+    result = torchrun("--nproc-per-node", "2", str(script), SHOAL_PORT_BUFFER="64K")
+    assert result.returncode == 0, result.stderr
+    assert re.findall(r"^started with: (\d+)$", result.stdout, re.MULTILINE) == ["65536"], "by rank 0 alone"
+    membership.load_library()
+    with pytest.raises(RuntimeError, match="port_buffer_bytes is 2147483648"):
+        _C.start_scheduler(listen="127.0.0.1:0", port_buffer_bytes=2 << 30)
 
 
 def test_an_error_in_one_rank_ends_the_job(tmp_path):

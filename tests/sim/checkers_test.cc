@@ -48,7 +48,9 @@ GroupInfo Planned(Epoch epoch, uint32_t servers) {
 
 class PlanCheckTest : public testing::Test {
  protected:
-  void Check(const GroupInfo& group) { checkers_.CheckPlan(group, /*asked_chunk_bytes=*/8192, kLink); }
+  void Check(const GroupInfo& group, uint32_t asked_chunk_bytes = 8192, uint64_t port_buffer_bytes = 0) {
+    checkers_.CheckPlan(group, asked_chunk_bytes, kLink, port_buffer_bytes);
+  }
 
   World world_{1};
   Checkers checkers_{&world_, [](uint32_t) { return uint64_t{0}; }, /*healing_ns=*/kNsPerS};
@@ -67,6 +69,25 @@ TEST_F(PlanCheckTest, AMapThatCameLaterDoesNotCount) {
   EXPECT_THAT(checkers_.failures(), IsEmpty());
   Check(Planned(Epoch(3), 4));
   EXPECT_THAT(checkers_.failures(), ElementsAre(HasSubstr("does not fit a port"))) << "no rank was heard before";
+}
+
+// 264 KiB of payload are planned, and 12.5 KB are on the way: a port that holds 288 KiB with headers has room for them.
+TEST_F(PlanCheckTest, WhatTheSchedulerWasToldOfPortsCounts) {
+  constexpr uint64_t kKib = 1024;
+  Check(Planned(Epoch(3), 3), 0, 288 * kKib);
+  EXPECT_THAT(checkers_.failures(), IsEmpty());
+  Check(Planned(Epoch(3), 3), 0, 280 * kKib);
+  EXPECT_THAT(checkers_.failures(), ElementsAre(HasSubstr("does not fit a port")));
+}
+
+// The least credit is no excuse where chunks could have been smaller, unless the ranks asked for them.
+TEST_F(PlanCheckTest, ChunksAreAsSmallAsAKnownPortNeedsThem) {
+  GroupInfo group = Planned(Epoch(3), 3);
+  group.credit_chunks = 2;
+  Check(group, 8192, 24 << 10);
+  EXPECT_THAT(checkers_.failures(), IsEmpty());
+  Check(group, 0, 24 << 10);
+  EXPECT_THAT(checkers_.failures(), ElementsAre(HasSubstr("does not fit a port")));
 }
 
 }  // namespace

@@ -11,9 +11,7 @@
 
 namespace shoal {
 
-absl::StatusOr<std::unique_ptr<Service>> Service::StartScheduler(const std::string& listen) {
-  SchedulerConfig config;
-  config.listen = listen;
+absl::StatusOr<std::unique_ptr<Service>> Service::StartScheduler(SchedulerConfig config) {
   config.is_colocated = true;
   absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = Scheduler::Start(config);
   if (!scheduler.ok()) return scheduler.status();

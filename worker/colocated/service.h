@@ -15,8 +15,8 @@ namespace shoal {
 
 class Service {
  public:
-  // `listen` is "ip:port", port 0 for any free one. Its state is in memory. Errors: those of Scheduler::Start.
-  static absl::StatusOr<std::unique_ptr<Service>> StartScheduler(const std::string& listen);
+  // Of this process (`is_colocated` is set here). Errors: those of Scheduler::Start.
+  static absl::StatusOr<std::unique_ptr<Service>> StartScheduler(SchedulerConfig config);
   // An empty name becomes one that no other server of this node has. Errors: those of Server::Start.
   static absl::StatusOr<std::unique_ptr<Service>> StartServer(ServerConfig config);
 

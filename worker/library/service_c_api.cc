@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "core/flow_plan.h"
 #include "worker/colocated/service.h"
 #include "worker/library/c_boundary.h"
 
@@ -36,6 +38,21 @@ absl::StatusOr<ServerConfig> ReadConfig(const shoal_server_options* options) {
   return config;
 }
 
+absl::StatusOr<SchedulerConfig> ReadConfig(const shoal_scheduler_options* options) {
+  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
+  absl::StatusOr<std::string> listen = RequiredText(options->listen, "options->listen", kMaxAddressBytes);
+  if (!listen.ok()) return listen.status();
+  if (options->port_buffer_bytes > kMaxPortBufferBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("options->port_buffer_bytes is ", options->port_buffer_bytes,
+                                                   "; it may be up to ", kMaxPortBufferBytes,
+                                                   ", or 0 if it is not known what ports hold"));
+  }
+  SchedulerConfig config;
+  config.listen = *std::move(listen);
+  config.port_buffer_bytes = options->port_buffer_bytes;
+  return config;
+}
+
 absl::Status HandOut(absl::StatusOr<std::unique_ptr<Service>> started, shoal_service** service) {
   if (!started.ok()) return started.status();
   auto handle = std::make_unique<shoal_service>();
@@ -49,13 +66,13 @@ absl::Status HandOut(absl::StatusOr<std::unique_ptr<Service>> started, shoal_ser
 
 extern "C" {
 
-shoal_code shoal_start_scheduler(const char* listen, shoal_service** service, shoal_error* error) {
+shoal_code shoal_start_scheduler(const shoal_scheduler_options* options, shoal_service** service, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
     if (service == nullptr) return absl::InvalidArgumentError("service is NULL");
-    const absl::StatusOr<std::string> address = shoal::RequiredText(listen, "listen", shoal::kMaxAddressBytes);
-    if (!address.ok()) return address.status();
+    absl::StatusOr<shoal::SchedulerConfig> config = shoal::ReadConfig(options);
+    if (!config.ok()) return config.status();
     shoal::MarkFutureChildren();
-    return shoal::HandOut(shoal::Service::StartScheduler(*address), service);
+    return shoal::HandOut(shoal::Service::StartScheduler(*std::move(config)), service);
   });
 }
 

@@ -77,6 +77,7 @@ int NumberOf(const Enum& value) {
 
 absl::StatusOr<NodeReduceChoice> ReadNodeReduce(const shoal_node_reduce& node_reduce) {
   const int number = NumberOf(node_reduce);
+  if (number == SHOAL_NODE_REDUCE_BEST) return NodeReduceChoice::kAuto;
   const auto choice = number < 0 ? std::nullopt : NodeReduceChoiceFromNumber(static_cast<uint32_t>(number));
   if (choice.has_value()) return *choice;
   return absl::InvalidArgumentError(absl::StrCat("options->node_reduce is ", number, "; see shoal_node_reduce"));
@@ -181,13 +182,14 @@ absl::StatusOr<GroupOptions> ReadGroupOptions(const shoal_group_options* options
   if (!wire.ok()) return wire.status();
   const absl::StatusOr<NodeReduceChoice> node_reduce = ReadNodeReduce(options->node_reduce);
   if (!node_reduce.ok()) return node_reduce.status();
+  const bool asks = NumberOf(options->node_reduce) != SHOAL_NODE_REDUCE_AUTO;
   return GroupOptions{
       .name = *std::move(name),
       .ranks = {options->ranks, options->ranks + options->rank_count},
       .max_chunk_bytes = options->max_chunk_bytes,
       .timeout_ms = options->timeout_ms,
       .wire = *wire,
-      .node_reduce = *node_reduce,
+      .node_reduce = asks ? std::optional(*node_reduce) : std::nullopt,
   };
 }
 

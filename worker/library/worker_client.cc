@@ -257,7 +257,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
     group.ranks.resize(options_.world_size);
     std::iota(group.ranks.begin(), group.ranks.end(), 0u);
   }
-  if (group.node_reduce == NodeReduceChoice::kAuto) group.node_reduce = options_.node_reduce;
+  const NodeReduceChoice node_reduce = group.node_reduce.value_or(options_.node_reduce);
   const uint64_t deadline_ns = DeadlineIn(group.timeout_ms == 0 ? options_.timeout_ms : group.timeout_ms);
   const GroupRequest request = {.name = std::move(group.name),
                                 .ranks = std::move(group.ranks),
@@ -268,14 +268,14 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .wire = group.wire,
                                 .fail_on_server_loss = options_.fail_on_server_loss,
                                 .checksums = options_.checksums,
-                                .node_reduce = NodeReduceRequestOf(group.node_reduce, can_node_reduce_)};
+                                .node_reduce = NodeReduceRequestOf(node_reduce, can_node_reduce_)};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   if (!info->map->empty()) {
     const std::lock_guard lock(map_mutex_);
     newest_group_map_ = info->map;
   }
-  return OpenGroup(std::make_shared<const GroupInfo>(*std::move(info)), group.node_reduce, deadline_ns);
+  return OpenGroup(std::make_shared<const GroupInfo>(*std::move(info)), node_reduce, deadline_ns);
 }
 
 absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::OpenGroup(const std::shared_ptr<const GroupInfo>& info,

@@ -59,7 +59,7 @@ struct GroupOptions {
   uint32_t max_chunk_bytes = 0;  // 0: the scheduler chooses
   uint64_t timeout_ms = 0;       // 0: the worker's
   WireFormat wire = WireFormat::kAsIs;
-  NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // kAuto: the worker's
+  std::optional<NodeReduceChoice> node_reduce;  // none: the worker's
 };
 
 struct AllReduceCall {

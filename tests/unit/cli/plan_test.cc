@@ -74,6 +74,16 @@ TEST(PlanTest, ASmallTensorIsOfMessagesAndRoundTrips) {
   EXPECT_LT(plan.enough_servers, 8u) << "bandwidth is not what it waits for";
 }
 
+// Chunks that fit small ports are small: on a fast link each costs more than its bytes.
+TEST(PlanTest, SmallPortsThatAreKnownMakeAFastLinkSlow) {
+  PlanOptions options{.nodes = 8, .link_gbit = 400};
+  const ServerPlan unknown = PlanServers(options).value();
+  options.port_buffer_bytes = 128 << 10;
+  const ServerPlan known = PlanServers(options).value();
+  EXPECT_GT(known.rows[8].predicted_ns, 2 * unknown.rows[8].predicted_ns);
+  EXPECT_THAT(PlanText(options, known), HasSubstr("ports of 128.0 KiB"));
+}
+
 TEST(PlanTest, TheTextFitsAHundredColumnsAndNamesWhatIsEnough) {
   for (const uint32_t nodes : {2u, 8u, 500u}) {
     const PlanOptions options{.nodes = nodes, .ranks = nodes == 2 ? 1u : 8u, .link_gbit = 400, .node_link_gbit = 3600};
@@ -101,6 +111,7 @@ TEST(PlanTest, NumbersThatCannotBeAreRefusedWithTheOption) {
       {{.bytes = uint64_t{1} << 40, .nodes = 4, .link_gbit = 1}, "--bytes"},
       {{.nodes = 4, .link_gbit = 1, .round_trip_us = -1}, "--round-trip"},
       {{.nodes = 4, .link_gbit = 1, .message_us = 1e9}, "--message"},
+      {{.nodes = 4, .link_gbit = 1, .port_buffer_bytes = uint64_t{2} << 30}, "--port-buffer"},
   };
   for (const auto& [options, option] : cases) {
     const auto plan = PlanServers(options);

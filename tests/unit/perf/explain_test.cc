@@ -34,9 +34,12 @@ TEST(Explain, TheHeadSaysWhatWasMeasured) {
   EXPECT_THAT(ExplainHeader(Options(0), {}, Plan(1, 1)),
               HasSubstr("link 25.0 MB/s, round trip 120.0 us, message 1.5 us"));
   shoal_plan unmeasured{};
+  unmeasured.chunk_count = 1;
   unmeasured.look_ahead_chunks = 28;
   EXPECT_THAT(ExplainHeader(Options(0), {}, unmeasured),
-              AllOf(HasSubstr("Measured: nothing"), HasSubstr("at most 28")));
+              AllOf(HasSubstr("Measured: nothing (there is no dedicated server"), HasSubstr("at most 28")));
+  EXPECT_THAT(ExplainHeader(Options(0), {}, Plan(0, 0)),
+              AllOf(HasSubstr("8 ranks on one node"), HasSubstr("without servers"), Not(HasSubstr("dedicated"))));
 }
 
 TEST(Explain, TheHeadSaysThatTheRanksOfANodeShareItsLink) {

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 12
+#define SHOAL_ABI_VERSION 13
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -126,9 +126,10 @@ typedef enum shoal_node_reduce {
   SHOAL_NODE_REDUCE_AUTO = 0, /* of a group: the worker's setting; of a worker: the scheduler decides */
   SHOAL_NODE_REDUCE_OFF = 1,  /* never: every rank uses the servers */
   SHOAL_NODE_REDUCE_HOST = 2, /* wherever it is possible, through the memory of the node */
-  /* Likewise, and tensors on devices through NCCL. Where a rank of the node has no NCCL or no devices, the group can't
-   * be made. AUTO takes NCCL where all ranks of a node have it, and HOST does not. */
-  SHOAL_NODE_REDUCE_NCCL = 3
+  /* Likewise, and tensors on devices through NCCL. A group that is reduced within nodes can't be made where a rank of
+   * the node has no NCCL or no devices. AUTO takes NCCL where all ranks of a node have it, and HOST does not. */
+  SHOAL_NODE_REDUCE_NCCL = 3,
+  SHOAL_NODE_REDUCE_BEST = 4 /* the scheduler decides, whatever a group's worker says */
 } shoal_node_reduce;
 
 /* Where tensors may be, apart from host memory. */
@@ -433,9 +434,17 @@ SHOAL_API shoal_code shoal_measure_way(const shoal_way_options* options, shoal_w
 
 /* ---- a scheduler or a server inside this process (the set-up with nothing else running) ---- */
 
-/* Starts a scheduler that keeps its state in memory. `listen` is "ip:port"; port 0 picks a free one. INVALID_ARGUMENT:
- * not an address. UNAVAILABLE: it can't be listened on. */
-SHOAL_API shoal_code shoal_start_scheduler(const char* listen, shoal_service** service, shoal_error* error);
+typedef struct shoal_scheduler_options {
+  size_t struct_size;
+  const char* listen;         /* "ip:port"; port 0 picks a free one */
+  uint64_t port_buffer_bytes; /* what every switch port between nodes holds at the least, so that chunks fit it; 0: not
+                                 known (docs/operating.md) */
+} shoal_scheduler_options;
+
+/* Starts a scheduler that keeps its state in memory. INVALID_ARGUMENT: not an address, or ports of more than 1 GiB.
+ * UNAVAILABLE: it can't be listened on. */
+SHOAL_API shoal_code shoal_start_scheduler(const shoal_scheduler_options* options, shoal_service** service,
+                                           shoal_error* error);
 
 typedef struct shoal_server_options {
   size_t struct_size;

@@ -236,7 +236,7 @@ TEST_F(MachineGroupsTest, AllRanksGetTheGroupTheMapAndATokenOfTheirOwn) {
   EXPECT_EQ(token.rank, Rank(1)) << "rank 0 of the job stands second in the list";
   EXPECT_EQ(token.incarnation, Incarnation(100));
   EXPECT_EQ(token.group_size, 2u);
-  const FlowPlan flow = PlanFlow(EvenPortLoad(2, 2), {}, 0);
+  const FlowPlan flow = PlanFlow(EvenPortLoad(3, 2), {}, 0);  // the job's third rank may reduce in another group
   EXPECT_EQ(token.max_chunk_bytes, flow.chunk_bytes);
   EXPECT_EQ(token.credit_chunks, flow.credit_chunks);
   EXPECT_EQ(token.epoch, Epoch(2));

@@ -129,6 +129,31 @@ TEST_F(MachineNodesTest, TheWindowIsThatOfTheRanksOfOneNode) {
   EXPECT_EQ(PlanFor(ranks, servers, Colocation::kOff).busiest_port, 2) << "not the 8 ranks of the name";
 }
 
+// Hybrid sharding: the ranks with the same local index reduce together, all of these groups at the same time.
+TEST_F(MachineNodesTest, ReplicasOfANodesRanksShareItsPortAsOneGroupWould) {
+  std::vector<Place> ranks;
+  for (int i = 0; i < 8; ++i) ranks.push_back({"node " + std::to_string(i / 4), ""});
+  const std::vector<Place> servers = {{"c", ""}, {"d", ""}};
+  const Plan of_all = PlanFor(ranks, servers, Colocation::kOff);
+  const Plan replica = PlanOf(OpenGroup({1, 5}));
+  EXPECT_EQ(replica.busiest_port, 4);
+  EXPECT_EQ(replica.busiest_port, of_all.busiest_port);
+  EXPECT_EQ(replica.chunk_bytes, of_all.chunk_bytes);
+  EXPECT_EQ(replica.credit_chunks, of_all.credit_chunks);
+  EXPECT_EQ(replica.busiest_link, 1) << "what an all-reduce of this group alone takes";
+}
+
+// The stages of a pipeline: groups on nodes of their own have their servers in common.
+TEST_F(MachineNodesTest, GroupsOnOtherNodesOfTheJobMeetAtTheServers) {
+  std::vector<Place> ranks;
+  for (int i = 0; i < 8; ++i) ranks.push_back({"node " + std::to_string(i / 2), ""});
+  const Plan of_all = PlanFor(ranks, {{"c", ""}}, Colocation::kOff);
+  const Plan stage = PlanOf(OpenGroup({0, 1, 2, 3}));
+  EXPECT_EQ(stage.busiest_port, 8);
+  EXPECT_EQ(stage.chunk_bytes, of_all.chunk_bytes);
+  EXPECT_EQ(stage.busiest_link, 4) << "what an all-reduce of this group alone takes";
+}
+
 TEST_F(MachineNodesTest, ALinkCarriesWhatItsRankPushesAndWhatItsServerSends) {
   std::vector<Place> ranks;
   for (int i = 0; i < 4; ++i) ranks.push_back({"node " + std::to_string(i), ""});

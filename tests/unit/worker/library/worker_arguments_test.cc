@@ -73,7 +73,7 @@ TEST(WorkerArgumentsTest, ConnectNamesTheWrongOption) {
     EXPECT_THAT(ConnectError(&options), HasSubstr("options->colocation is " + std::to_string(unknown)));
   }
   options = GoodWorkerOptions();
-  for (const int unknown : {4, -1}) {
+  for (const int unknown : {5, -1}) {
     std::memcpy(&options.node_reduce, &unknown, sizeof(unknown));
     EXPECT_THAT(ConnectError(&options), HasSubstr("options->node_reduce is " + std::to_string(unknown)));
   }
@@ -103,10 +103,10 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("options->wire is 5"));
   group_options.wire = SHOAL_WIRE_NONE;
-  const int unknown_choice = 4;
+  const int unknown_choice = 5;
   std::memcpy(&group_options.node_reduce, &unknown_choice, sizeof(unknown_choice));
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, HasSubstr("options->node_reduce is 4; see shoal_node_reduce"));
+  EXPECT_THAT(error.message, HasSubstr("options->node_reduce is 5; see shoal_node_reduce"));
   shoal_plan plan = {};
   EXPECT_EQ(shoal_group_plan(nullptr, 1, SHOAL_FLOAT32, &plan, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("group is NULL"));
@@ -137,9 +137,18 @@ TEST(WorkerArgumentsTest, ServicesNameTheWrongOption) {
   shoal_error error = {};
   shoal_service* service = nullptr;
   EXPECT_EQ(shoal_start_scheduler(nullptr, &service, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("options is NULL"));
+  shoal_scheduler_options scheduler_options = {};
+  scheduler_options.struct_size = sizeof(scheduler_options);
+  EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("listen is NULL"));
-  EXPECT_EQ(shoal_start_scheduler("nonsense", &service, &error), SHOAL_INVALID_ARGUMENT);
+  scheduler_options.listen = "nonsense";
+  EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("nonsense"));
+  scheduler_options.listen = "127.0.0.1:0";
+  scheduler_options.port_buffer_bytes = (uint64_t{1} << 30) + 1;
+  EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &service, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("port_buffer_bytes is 1073741825"));
   shoal_server_options options = {};
   EXPECT_EQ(shoal_start_server(&options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("struct_size is 0"));

@@ -175,7 +175,10 @@ TEST_F(WorkerCApiFailuresTest, GoesOnWithoutTheScheduler) {
   // I6: the data plane keeps running while the scheduler is away.
   shoal_service* scheduler = nullptr;
   shoal_error error = {};
-  ASSERT_EQ(shoal_start_scheduler("127.0.0.1:0", &scheduler, &error), SHOAL_OK) << error.message;
+  shoal_scheduler_options scheduler_options = {};
+  scheduler_options.struct_size = sizeof(scheduler_options);
+  scheduler_options.listen = "127.0.0.1:0";
+  ASSERT_EQ(shoal_start_scheduler(&scheduler_options, &scheduler, &error), SHOAL_OK) << error.message;
   const std::string address = shoal_service_address(scheduler);
   shoal_server_options server_options = {};
   server_options.struct_size = sizeof(server_options);

@@ -10,7 +10,10 @@ namespace shoal {
 Cluster::Cluster(int server_count, shoal_node_reduce node_reduce, shoal_devices devices)
     : node_reduce_(node_reduce), devices_(devices) {
   shoal_error error = {};
-  EXPECT_EQ(shoal_start_scheduler("127.0.0.1:0", &scheduler_, &error), SHOAL_OK) << error.message;
+  shoal_scheduler_options scheduler_options = {};
+  scheduler_options.struct_size = sizeof(scheduler_options);
+  scheduler_options.listen = "127.0.0.1:0";
+  EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &scheduler_, &error), SHOAL_OK) << error.message;
   scheduler_address_ = shoal_service_address(scheduler_);
   for (int i = 0; i < server_count; ++i) {
     shoal_server_options options = {};
