@@ -1,7 +1,7 @@
 // How large the chunks of a group are and how many of them may be under way: a model of the link, filled with what was
 // measured on it.
 //
-// A server's port receives from all n ranks of a group at once, and a rank's port the results of all k shards. What may
+// A server's port receives from all n ranks of a job at once, and a rank's port the results of all k shards. What may
 // be under way to a port in all has to keep it busy (its bandwidth times the round trip) and must fit the buffer before
 // it, or packets are lost, and a retransmission timeout costs more than everything else (incast; receiver-driven
 // credits are the known remedy). So a rank and a shard have the max(n, k)-th part of what a port is sure to hold under

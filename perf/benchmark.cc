@@ -77,10 +77,11 @@ class Case {
     return absl::OkStatus();
   }
 
-  // The same on all ranks and in every run, different for every tensor.
+  // The same on all ranks of the group and in every run, different for every tensor.
   TestData DataOf(NumberKind kind, uint64_t round, uint64_t tensor) const {
+    const uint64_t group = options_.split.GroupOf(options_.rank);  // whatever came from another one is wrong
     return {kind,
-            StableHash({static_cast<uint64_t>(kind), round, tensor, result_.element_count}),
+            StableHash({static_cast<uint64_t>(kind), round, tensor, result_.element_count, group}),
             result_.dtype,
             result_.op,
             session_->group_size(),

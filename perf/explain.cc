@@ -21,11 +21,16 @@ std::string Reason(const PerfOptions& options, bool inner, const shoal_plan& pla
 
 }  // namespace
 
-std::string ExplainHeader(const PerfOptions& options, const ClusterFacts& cluster, const shoal_plan& any) {
+std::string ExplainHeader(const PerfOptions& options, uint32_t group_size, const ClusterFacts& cluster,
+                          const shoal_plan& any) {
   const bool within_node = any.chunk_count == 0;
   const std::string where =
       within_node ? " on one node" : absl::StrCat(", ", cluster.shards.size(), " I/O threads of servers");
-  std::string text = absl::StrCat("# ", options.world_size, " ranks", where, ", wire ", options.wire_text, "\n");
+  std::string text = absl::StrCat("# ", group_size, " ranks", where, ", wire ", options.wire_text, "\n");
+  if (options.split.splits()) {
+    absl::StrAppend(&text, "# One of the groups by ", options.split_text,
+                    ": its chunks are planned for all of them at the same time, the time is predicted for it alone\n");
+  }
   if (within_node) {
     absl::StrAppend(&text, "# Measured: nothing (the ranks reduce through their node's memory, without servers)\n");
   } else if (any.link_bytes_per_s == 0) {

@@ -12,7 +12,8 @@
 namespace shoal {
 
 // The lines before the rows, with the figures that the group's decisions are based on. Each ends with a newline.
-std::string ExplainHeader(const PerfOptions& options, const ClusterFacts& cluster, const shoal_plan& any);
+std::string ExplainHeader(const PerfOptions& options, uint32_t group_size, const ClusterFacts& cluster,
+                          const shoal_plan& any);
 
 std::string ExplainRow(const PerfOptions& options, uint64_t bytes, DataType dtype, const shoal_plan& plan);
 

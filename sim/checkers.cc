@@ -28,6 +28,7 @@ bool IsUntouched(const std::vector<std::byte>& memory) {
 constexpr uint64_t kPortHoldsBytes = 256 << 10;
 constexpr uint64_t kPortHoldsPerSecond = 4000;  // the part of a second whose bandwidth a fast port holds
 constexpr uint64_t kLeastPlannedCredit = 3;
+constexpr uint64_t kLeastCreditOfKnownPort = 2;
 constexpr uint64_t kLeastToldChunkBytes = 4096;  // of a port that the scheduler was told of
 
 // The scheduler plans once, for the servers of the first map. A move keeps chunks and credit, whatever servers there
@@ -37,20 +38,28 @@ bool HasMapOfPlan(const GroupInfo& group) {
   return token.ok() && token->epoch == group.map->epoch();
 }
 
-bool FitsPort(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link, uint64_t port_buffer_bytes) {
+bool FitsPort(const GroupInfo& group, const PlanFacts& facts) {
   const auto shards = static_cast<uint32_t>(group.map->shards().size());
   const uint64_t under_way = group.look_ahead_chunks > 0 ? group.look_ahead_chunks : group.credit_chunks * shards;
-  // Below that shards would wait for each other's results, whatever the port holds.
-  const uint64_t least = kLeastPlannedCredit * shards;
-  const bool is_told = port_buffer_bytes > 0;
-  // Of a port whose size is known, an eighth is for headers.
-  const uint64_t port_bytes =
-      is_told ? port_buffer_bytes / 8 * 7 : std::max(kPortHoldsBytes, link.bytes_per_s / kPortHoldsPerSecond);
-  const uint64_t bound_bytes = port_bytes + link.bytes_per_s * link.round_trip_ns / kNsPerS;
-  const double to_port = static_cast<double>(under_way * group.max_chunk_bytes) * group.busiest_port;
+  const bool is_told = facts.port_buffer_bytes > 0;
   // A chunk that is chosen for a port of known size is as small as it takes.
-  const bool could_be_smaller = is_told && asked_chunk_bytes == 0 && group.max_chunk_bytes > kLeastToldChunkBytes;
-  return (under_way <= least && !could_be_smaller) || to_port <= static_cast<double>(bound_bytes);
+  const bool is_smallest = !is_told || facts.asked_chunk_bytes > 0 || group.max_chunk_bytes <= kLeastToldChunkBytes;
+  // Below that shards would wait for each other's results, whatever the port holds.
+  const uint64_t least = (is_told ? kLeastCreditOfKnownPort : kLeastPlannedCredit) * shards;
+  // Of a port whose size is known, an eighth is for headers.
+  const uint64_t port_bytes = is_told ? facts.port_buffer_bytes / 8 * 7
+                                      : std::max(kPortHoldsBytes, facts.link.bytes_per_s / kPortHoldsPerSecond);
+  const uint64_t bound_bytes = port_bytes + facts.link.bytes_per_s * facts.link.round_trip_ns / kNsPerS;
+  const double to_port = static_cast<double>(under_way * group.max_chunk_bytes) * group.busiest_port;
+  return (under_way <= least && is_smallest) || to_port <= static_cast<double>(bound_bytes);
+}
+
+// Servers are not colocated. What all ranks of the job push meets there, whatever groups they are in.
+bool CountsAllRanks(const GroupInfo& group, uint32_t ranks_of_job) {
+  std::set<ServerId> servers;
+  for (const Shard& shard : group.map->shards()) servers.insert(shard.server);
+  constexpr double kRounding = 1e-6;
+  return group.busiest_port * static_cast<double>(servers.size()) >= ranks_of_job - kRounding;
 }
 
 // What is called when its group has failed already ends within this time.
@@ -248,8 +257,7 @@ void Checkers::CheckNetwork(const SimNetwork& network) {
   }
 }
 
-void Checkers::CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link,
-                         uint64_t port_buffer_bytes) {
+void Checkers::CheckPlan(const GroupInfo& group, const PlanFacts& facts) {
   const FlowPlan plan{.chunk_bytes = group.max_chunk_bytes,
                       .credit_chunks = group.credit_chunks,
                       .look_ahead_chunks = group.look_ahead_chunks};
@@ -260,12 +268,14 @@ void Checkers::CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, con
   const auto [entry, is_new] = plans_.try_emplace(group.id, plan);
   if (!(entry->second == plan)) fail("another rank has other ones");
   // For each rank: the first one that is heard may not have the map of the plan.
-  if (HasMapOfPlan(group) && !FitsPort(group, asked_chunk_bytes, link, port_buffer_bytes))
-    fail("that does not fit a port");
+  if (HasMapOfPlan(group)) {
+    if (!FitsPort(group, facts)) fail("that does not fit a port");
+    if (!CountsAllRanks(group, facts.ranks_of_job)) fail("other ranks of the job are left out");
+  }
   if (!is_new) return;
-  if (asked_chunk_bytes == 0) ++chunks_chosen_;
-  if (asked_chunk_bytes > 0 && plan.chunk_bytes != asked_chunk_bytes) fail("its ranks asked for others");
-  if (group.link != link) fail("the link is not the best one that was measured");
+  if (facts.asked_chunk_bytes == 0) ++chunks_chosen_;
+  if (facts.asked_chunk_bytes > 0 && plan.chunk_bytes != facts.asked_chunk_bytes) fail("its ranks asked for others");
+  if (group.link != facts.link) fail("the link is not the best one that was measured");
 }
 
 void Checkers::CheckServerWaits(const std::string& worker, const std::vector<ServerWaitWindow>& windows) {

@@ -60,6 +60,14 @@ enum class ExcusableCheck : uint8_t { kIsolation, kLostRank, kHealing, kUntouche
 inline constexpr size_t kExcusableChecks = 4;
 std::string_view ExcusableCheckName(ExcusableCheck check);
 
+// What a group's plan has to follow from.
+struct PlanFacts {
+  uint32_t asked_chunk_bytes = 0;  // 0: any
+  LinkFacts link;                  // the best that its ranks have measured
+  uint64_t port_buffer_bytes = 0;  // what the scheduler was told that ports hold; 0: nothing
+  uint32_t ranks_of_job = 0;       // 0: not to be checked
+};
+
 class Checkers {
  public:
   // `healing_ns`: how long a group may take to work again when all faults have ended (I10).
@@ -126,9 +134,8 @@ class Checkers {
   void Bury(std::string whose, std::vector<std::byte> memory);
   // True if nobody has told of this epoch of the group before, and it is not its first.
   bool SawMap(GroupId group, const ShardMap& map);
-  // Of a rank's group with servers, whose ranks asked for that chunk (0: any) and have measured that link at best. The
-  // scheduler was told that ports hold so much (0: nothing).
-  void CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link, uint64_t port_buffer_bytes);
+  // Of a rank's group with servers, in a job of so many ranks.
+  void CheckPlan(const GroupInfo& group, const PlanFacts& facts);
   void CheckServerWaits(const std::string& worker, const std::vector<ServerWaitWindow>& windows);
   void CheckServerBounds(const std::string& server, const ServerCounters& counters, uint64_t slot_memory_bytes);
   void CheckServerEmpty(const std::string& server, const ServerCounters& counters);

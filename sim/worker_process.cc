@@ -186,7 +186,12 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
                                        std::string(NodeReduceModeName(group.order.mode)), " (layout)"));
   }
   if (profile_.plans_flow && !info.map->shards().empty()) {
-    ports_.checkers->CheckPlan(info, AskedChunkBytes(), place_.job.link, profile_.port_buffer_bytes);
+    ports_.checkers->CheckPlan(
+        info, {.asked_chunk_bytes = AskedChunkBytes(),
+               .link = place_.job.link,
+               .port_buffer_bytes = profile_.port_buffer_bytes,
+               .ranks_of_job =
+                   place_.job.has_colocated_servers || place_.job.colocates_without_servers ? 0 : place_.job.ranks});
   }
   // To servers each rail is a group of its own.
   ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size(),

@@ -1,5 +1,7 @@
 #include "scheduler/machine/group_plan.h"
 
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -32,10 +34,30 @@ std::string Describe(const std::vector<ServerOfGroup>& servers, const std::vecto
   return absl::StrJoin(parts, ", ");
 }
 
+// Those that are on one of the nodes, by node.
 std::vector<uint32_t> CountOnNodes(std::span<const NodePlace> places, const NodeNumbering& nodes) {
   std::vector<uint32_t> counts(nodes.count());
-  for (const NodePlace& place : places) ++counts[*nodes.Find(place)];
+  for (const NodePlace& place : places) {
+    if (const std::optional<uint32_t> node = nodes.Find(place)) ++counts[*node];
+  }
   return counts;
+}
+
+// PortLoad::busiest_port where each rank of the job reduces, in groups on the same nodes as this one or on others.
+double BusiestPortOfJob(const NodePorts& ports, const NodeNumbering& nodes,
+                        const std::vector<const ServerState*>& candidates,
+                        const std::vector<ServerOfGroup>& group_servers, const std::vector<uint32_t>& weights) {
+  double busiest =
+      LoadOfPorts(CountOnNodes(ports.job, nodes), group_servers, weights, ports.network_cards).busiest_port;
+  // Groups on other nodes have dedicated servers in common with this one, and no colocated ones.
+  double total = 0;
+  for (size_t i = 0; i < candidates.size(); ++i) total += weights[i] * static_cast<double>(group_servers[i].io_threads);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i]->job != JobId()) continue;
+    const double share = weights[i] * static_cast<double>(group_servers[i].io_threads) / total;
+    busiest = std::max(busiest, static_cast<double>(ports.job.size()) * share);
+  }
+  return busiest * static_cast<double>(ports.job.size() + ports.to_come) / static_cast<double>(ports.job.size());
 }
 
 }  // namespace
@@ -77,11 +99,10 @@ absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerS
   absl::StatusOr<ShardMap> map = ShardMap::Make(epoch, std::move(shards));
   if (!map.ok()) return map.status();
   PortLoad load = LoadOfPorts(CountOnNodes(places, nodes), group_servers, weights, ports.network_cards);
-  const NodeNumbering nodes_of_job(ports.job);
-  std::vector<ServerOfGroup> servers_of_job = group_servers;
-  for (size_t i = 0; i < candidates.size(); ++i) servers_of_job[i].node = nodes_of_job.Find(PlaceOf(*candidates[i]));
-  load.busiest_port =
-      LoadOfPorts(CountOnNodes(ports.job, nodes_of_job), servers_of_job, weights, ports.network_cards).busiest_port;
+  if (ports.job.size() + ports.to_come > places.size()) {
+    if (load.busiest_link == 0) load.busiest_link = load.busiest_port;  // what this group's own ops take
+    load.busiest_port = BusiestPortOfJob(ports, nodes, candidates, group_servers, weights);
+  }
   return GroupPlan{.map = std::make_shared<const ShardMap>(*std::move(map)),
                    .load = load,
                    .within_node = within_node,

@@ -31,7 +31,8 @@ bool MayServe(const ServerState& server, const NodeNumbering& nodes);
 // What may meet at the ports while a group reduces. The job's other ranks have groups as well, which mostly start at
 // the same time: the replicas of hybrid sharding, or of tensor parallelism within nodes, the stages of a pipeline.
 struct NodePorts {
-  std::span<const NodePlace> job;  // where each rank of the job is
+  std::span<const NodePlace> job;  // where each of the job's live ranks is; empty: the group is alone
+  uint32_t to_come = 0;            // ranks of the job that have not joined yet; they may be anywhere
   uint32_t network_cards = 1;      // of each node; its ranks are dealt over them
 };
 
@@ -39,7 +40,7 @@ struct NodePorts {
 // GroupPlan::load alone.
 // InvalidArgument: none of the servers may serve the group, or the map can't be made (ShardMap::Make).
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
-                                    std::span<const NodePlace> places, const NodePorts& ports);
+                                    std::span<const NodePlace> places, const NodePorts& ports = {});
 
 }  // namespace shoal::scheduler
 

@@ -62,10 +62,12 @@ std::vector<NodePlace> Job::PlacesOf(const std::vector<JobRank>& ranks) const {
   return places;
 }
 
-std::vector<NodePlace> Job::Places() const {
+std::vector<NodePlace> Job::LivePlaces() const {
   std::vector<NodePlace> places;
   places.reserve(workers.size());
-  for (const auto& [rank, worker] : workers) places.push_back(PlaceOf(worker.state));
+  for (const auto& [rank, worker] : workers) {
+    if (worker.state.phase == MemberPhase::kLive) places.push_back(PlaceOf(worker.state));
+  }
   return places;
 }
 

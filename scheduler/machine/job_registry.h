@@ -93,7 +93,7 @@ struct Job {
   // for plans.
   std::vector<std::string> NodesOf(const std::vector<JobRank>& ranks) const;
   std::vector<NodePlace> PlacesOf(const std::vector<JobRank>& ranks) const;
-  std::vector<NodePlace> Places() const;  // of all ranks that joined
+  std::vector<NodePlace> LivePlaces() const;  // of all ranks that are live
   // Two of its ranks whose nodes have one name and are different ones; nullopt: there are none.
   std::optional<std::pair<JobRank, JobRank>> FindSharedNodeName() const;
   // The one whose loss failed the job comes first: it is the one to be named.

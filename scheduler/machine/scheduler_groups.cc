@@ -148,10 +148,12 @@ void SchedulerMachine::OpenOnNode(const GroupRound& round, const Job& job, Group
 
 void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, const NodeReduceDecision& decision,
                                      Now now) {
-  const std::vector<NodePlace> places_of_job = job.Places();
+  const std::vector<NodePlace> places_of_job = job.LivePlaces();
   const absl::StatusOr<GroupPlan> plan =
       PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.PlacesOf(round.ranks),
-                {.job = places_of_job, .network_cards = round.NetworkCards()});
+                {.job = places_of_job,
+                 .to_come = job.world_size - static_cast<uint32_t>(job.workers.size()),
+                 .network_cards = round.NetworkCards()});
   if (!plan.ok()) return RefuseRound(round, plan.status());
   LinkFacts link = round.Link();
   if (link == LinkFacts() && plan->within_node) link = WithinOneNode();
@@ -179,12 +181,16 @@ void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, co
   const std::string ports = settings_.port_buffer_bytes == 0 || link.within_node
                                 ? ""
                                 : absl::StrCat(", ports of ", settings_.port_buffer_bytes, " bytes");
+  const bool is_part = !link.within_node && round.ranks.size() < job.world_size;
+  const std::string beside =
+      is_part ? absl::StrCat(", as if all ", job.world_size, " ranks of the job reduced at once") : "";
   const std::string why_flat = has_rails ? "" : absl::StrCat("; not within a node: ", decision.reason);
   Record(EventKind::kGroupOpened, job.DescribeGroup(round.name),
          absl::StrCat(RanksText(round, decision), ", ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
                       " bytes in flight", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
-                      link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns", ports, "), ", plan->servers,
-                      ", wire ", std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value(), why_flat),
+                      link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns", ports, beside, "), ",
+                      plan->servers, ", wire ", std::string(WireFormatName(round.wire)), ", map ",
+                      map_->epoch().value(), why_flat),
          now, IdsOf(job, groups.front()));
   jobs_.GroupsOf(job.id).Add(std::move(groups));
 }

@@ -61,8 +61,7 @@ absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupS
   std::vector<const ServerState*> servers = servers_.ServersOf(job.id);
   std::erase_if(servers, [&](const ServerState* server) { return FindExcluded(excluded, *server) != nullptr; });
   const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));
-  const std::vector<NodePlace> places = job.PlacesOf(group.ranks);
-  return PlanGroup(next, servers, places, {.job = places});  // a move keeps chunks and credit
+  return PlanGroup(next, servers, job.PlacesOf(group.ranks));  // a move keeps chunks and credit
 }
 
 void SchedulerMachine::MoveGroups(Now now) {

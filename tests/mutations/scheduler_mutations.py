@@ -197,7 +197,7 @@ SCHEDULER_MUTATIONS = [
         "groups of a job that reduce at the same time share their nodes' ports",
         (
             "scheduler/machine/scheduler_groups.cc",
-            "const std::vector<NodePlace> places_of_job = job.Places();",
+            "const std::vector<NodePlace> places_of_job = job.LivePlaces();",
             "const std::vector<NodePlace> places_of_job = job.PlacesOf(round.ranks);",
         ),
         test=CxxTest("scheduler_machine_test", "MachineNodesTest.ReplicasOfANodesRanksShareItsPortAsOneGroupWould"),

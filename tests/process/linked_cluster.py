@@ -63,6 +63,14 @@ class LinkedCluster(Cluster):
         """One on each node, rank 0 on the first."""
         return self.start_ranks_within(nodes, "--network-only", *options)
 
+    def start_perf_ranks_on(self, nodes: list[Node], *options: str) -> list[Process]:
+        """Of the job "perf", one on each node."""
+        ranks = []
+        for rank, node in enumerate(nodes):
+            with self.on(node):
+                ranks.append(self.start_perf_rank(rank, len(nodes), *options))
+        return ranks
+
     def start_ranks_within(self, nodes: list[Node], *options: str) -> list[Process]:
         """As start_ranks_on, but ranks of one node share memory."""
         ranks = []

@@ -73,6 +73,19 @@ def test_chunks_fit_the_ports_that_the_scheduler_was_told_of():
         assert RANKS * 2 * chunk_bytes <= 84 << 10, opened
 
 
+def test_replicas_share_the_ports_of_their_nodes():
+    split = f"mod:{RANKS_PER_NODE}"
+    options = ["-b", "1M", "-n", "2", "-w", "1", "--min-servers", "2", "--colocate", "off"]
+    with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
+        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_servers()
+        ranks = cluster.start_perf_ranks_on(cluster.network.workers, "--split", split, *options)
+        assert [rank.wait() for rank in ranks] == [0] * RANKS, "sums are checked, and are another group's nowhere"
+        assert f"{RANKS} ranks, in groups by {split}" in str(ranks[0])
+        opened = cluster.wait_for_event("group-opened", 'group "shoal-perf-1" of job "perf"')["reason"]
+        assert f"as if all {RANKS} ranks of the job reduced at once" in opened
+
+
 def start_held_job(cluster: LinkedCluster, job: str, *options: str) -> list[Process]:
     held = ["--job", job, "--min-servers", "2", "--chunk-bytes", "65536", "--hold", *OPTIONS, *options]
     ranks = cluster.start_ranks_within(cluster.network.workers, *held)

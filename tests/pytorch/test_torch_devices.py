@@ -301,9 +301,17 @@ def reduce_in_another_group_meanwhile(make_group) -> bool:
     return was_held
 
 
-@pytest.mark.parametrize("devices", ["cuda", "none"])  # none: by way of host memory
-def test_a_group_does_not_wait_for_what_another_groups_tensor_waits_for(cluster, devices):
-    environment = cluster.environment() | device_under_test.ENVIRONMENT | {"SHOAL_DEVICES": devices}
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param({"SHOAL_DEVICES": "cuda"}, id="from the device"),
+        pytest.param({"SHOAL_DEVICES": "none"}, id="by way of host memory"),
+        # The plugin finds no driver then; torch has its own.
+        pytest.param({"SHOAL_DEVICES": "none", "SHOAL_CUDA_LIBRARY": "/nowhere/libcuda.so.1"}, id="and nobody tells"),
+    ],
+)
+def test_a_group_does_not_wait_for_what_another_groups_tensor_waits_for(cluster, way):
+    environment = cluster.environment() | device_under_test.ENVIRONMENT | way
     assert run_ranks(2, reduce_in_another_group_meanwhile, init=False, environment=environment) == [True, True]
 
 

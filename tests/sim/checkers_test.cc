@@ -48,8 +48,9 @@ GroupInfo Planned(Epoch epoch, uint32_t servers) {
 
 class PlanCheckTest : public testing::Test {
  protected:
-  void Check(const GroupInfo& group, uint32_t asked_chunk_bytes = 8192, uint64_t port_buffer_bytes = 0) {
-    checkers_.CheckPlan(group, asked_chunk_bytes, kLink, port_buffer_bytes);
+  void Check(const GroupInfo& group, PlanFacts facts = {.asked_chunk_bytes = 8192}) {
+    facts.link = kLink;
+    checkers_.CheckPlan(group, facts);
   }
 
   World world_{1};
@@ -74,9 +75,9 @@ TEST_F(PlanCheckTest, AMapThatCameLaterDoesNotCount) {
 // 264 KiB of payload are planned, and 12.5 KB are on the way: a port that holds 288 KiB with headers has room for them.
 TEST_F(PlanCheckTest, WhatTheSchedulerWasToldOfPortsCounts) {
   constexpr uint64_t kKib = 1024;
-  Check(Planned(Epoch(3), 3), 0, 288 * kKib);
+  Check(Planned(Epoch(3), 3), {.port_buffer_bytes = 288 * kKib});
   EXPECT_THAT(checkers_.failures(), IsEmpty());
-  Check(Planned(Epoch(3), 3), 0, 280 * kKib);
+  Check(Planned(Epoch(3), 3), {.port_buffer_bytes = 280 * kKib});
   EXPECT_THAT(checkers_.failures(), ElementsAre(HasSubstr("does not fit a port")));
 }
 
@@ -84,10 +85,20 @@ TEST_F(PlanCheckTest, WhatTheSchedulerWasToldOfPortsCounts) {
 TEST_F(PlanCheckTest, ChunksAreAsSmallAsAKnownPortNeedsThem) {
   GroupInfo group = Planned(Epoch(3), 3);
   group.credit_chunks = 2;
-  Check(group, 8192, 24 << 10);
+  Check(group, {.asked_chunk_bytes = 8192, .port_buffer_bytes = 24 << 10});
   EXPECT_THAT(checkers_.failures(), IsEmpty());
-  Check(group, 0, 24 << 10);
+  Check(group, {.port_buffer_bytes = 24 << 10});
   EXPECT_THAT(checkers_.failures(), ElementsAre(HasSubstr("does not fit a port")));
+}
+
+TEST_F(PlanCheckTest, WhatMeetsAtServersIsOfAllRanksOfTheJob) {
+  GroupInfo group = Planned(Epoch(3), 3);
+  group.credit_chunks = 2;
+  group.busiest_port = 2;
+  Check(group, {.asked_chunk_bytes = 8192, .ranks_of_job = 6});
+  EXPECT_THAT(checkers_.failures(), IsEmpty());
+  Check(group, {.asked_chunk_bytes = 8192, .ranks_of_job = 7});
+  EXPECT_THAT(checkers_.failures(), ElementsAre(HasSubstr("are left out")));
 }
 
 }  // namespace

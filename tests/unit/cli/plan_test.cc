@@ -81,7 +81,7 @@ TEST(PlanTest, SmallPortsThatAreKnownMakeAFastLinkSlow) {
   options.port_buffer_bytes = 128 << 10;
   const ServerPlan known = PlanServers(options).value();
   EXPECT_GT(known.rows[8].predicted_ns, 2 * unknown.rows[8].predicted_ns);
-  EXPECT_THAT(PlanText(options, known), HasSubstr("ports of 128.0 KiB"));
+  EXPECT_THAT(PlanText(options, known), HasSubstr("Planned for ports of 128.0 KiB"));
 }
 
 TEST(PlanTest, TheTextFitsAHundredColumnsAndNamesWhatIsEnough) {

@@ -31,23 +31,31 @@ shoal_plan Plan(uint32_t chunk_count, uint32_t shards_used) {
 }
 
 TEST(Explain, TheHeadSaysWhatWasMeasured) {
-  EXPECT_THAT(ExplainHeader(Options(0), {}, Plan(1, 1)),
+  EXPECT_THAT(ExplainHeader(Options(0), 8, {}, Plan(1, 1)),
               HasSubstr("link 25.0 MB/s, round trip 120.0 us, message 1.5 us"));
   shoal_plan unmeasured{};
   unmeasured.chunk_count = 1;
   unmeasured.look_ahead_chunks = 28;
-  EXPECT_THAT(ExplainHeader(Options(0), {}, unmeasured),
+  EXPECT_THAT(ExplainHeader(Options(0), 8, {}, unmeasured),
               AllOf(HasSubstr("Measured: nothing (there is no dedicated server"), HasSubstr("at most 28")));
-  EXPECT_THAT(ExplainHeader(Options(0), {}, Plan(0, 0)),
+  EXPECT_THAT(ExplainHeader(Options(0), 8, {}, Plan(0, 0)),
               AllOf(HasSubstr("8 ranks on one node"), HasSubstr("without servers"), Not(HasSubstr("dedicated"))));
 }
 
 TEST(Explain, TheHeadSaysThatTheRanksOfANodeShareItsLink) {
   shoal_plan plan = Plan(72, 8);
-  EXPECT_THAT(ExplainHeader(Options(0), {}, plan), Not(HasSubstr("reduce among themselves")));
+  EXPECT_THAT(ExplainHeader(Options(0), 8, {}, plan), Not(HasSubstr("reduce among themselves")));
   plan.rails = 4;
-  EXPECT_THAT(ExplainHeader(Options(0), {}, plan),
+  EXPECT_THAT(ExplainHeader(Options(0), 8, {}, plan),
               AllOf(HasSubstr("each of the 4 sends one part"), HasSubstr("share its port")));
+}
+
+TEST(Explain, TheHeadOfASplitIsOfOneGroup) {
+  PerfOptions options = Options(0);
+  options.split_text = "mod:4";
+  options.split = RankSplit::Parse(options.split_text).value();
+  EXPECT_THAT(ExplainHeader(options, 2, {}, Plan(72, 8)),
+              AllOf(HasSubstr("# 2 ranks"), HasSubstr("groups by mod:4"), HasSubstr("for it alone")));
 }
 
 TEST(Explain, ARowHasPathPlanTimeAndReason) {

@@ -143,8 +143,8 @@ TEST_F(MachineNodesTest, ReplicasOfANodesRanksShareItsPortAsOneGroupWould) {
   EXPECT_EQ(replica.busiest_link, 1) << "what an all-reduce of this group alone takes";
 }
 
-// The stages of a pipeline: groups on nodes of their own have their servers in common.
-TEST_F(MachineNodesTest, GroupsOnOtherNodesOfTheJobMeetAtTheServers) {
+// The stages of a pipeline: groups on nodes of their own have the dedicated servers in common, and no colocated ones.
+TEST_F(MachineNodesTest, GroupsOnOtherNodesOfTheJobMeetAtDedicatedServers) {
   std::vector<Place> ranks;
   for (int i = 0; i < 8; ++i) ranks.push_back({"node " + std::to_string(i / 2), ""});
   const Plan of_all = PlanFor(ranks, {{"c", ""}}, Colocation::kOff);
@@ -152,6 +152,28 @@ TEST_F(MachineNodesTest, GroupsOnOtherNodesOfTheJobMeetAtTheServers) {
   EXPECT_EQ(stage.busiest_port, 8);
   EXPECT_EQ(stage.chunk_bytes, of_all.chunk_bytes);
   EXPECT_EQ(stage.busiest_link, 4) << "what an all-reduce of this group alone takes";
+  PlanFor(ranks, {});
+  EXPECT_EQ(PlanOf(OpenGroup({0, 1, 2, 3})).busiest_port, 2) << "two colocated servers, for four ranks";
+  EXPECT_EQ(PlanOf(OpenGroup({0, 2})).busiest_port, 2) << "and for the other two on these nodes as well";
+}
+
+// A process joins a job with its first group.
+TEST_F(MachineNodesTest, RanksThatAreStillToComeCountAsThoseThatAreThere) {
+  for (uint32_t i = 0; i < 2; ++i) AddServer({"server " + std::to_string(i), ""}, i);
+  for (const uint32_t rank : {0u, 4u}) {
+    JoinJob join = Join("gpt", 8, rank, 100 + rank);
+    join.node = "node " + std::to_string(rank / 4);
+    job_ = harness_.Ask<JobJoined>(join).job;
+  }
+  EXPECT_EQ(PlanOf(OpenGroup({0, 4})).busiest_port, 4);
+}
+
+TEST_F(MachineNodesTest, RanksThatHaveLeftDoNotCount) {
+  std::vector<Place> ranks;
+  for (int i = 0; i < 4; ++i) ranks.push_back({"node " + std::to_string(i / 2), ""});
+  PlanFor(ranks, {{"c", ""}}, Colocation::kOff);
+  harness_.Ask<Done>(LeaveJob{.job = job_, .rank = JobRank(3), .incarnation = Incarnation(103)});
+  EXPECT_EQ(PlanOf(OpenGroup({0, 2})).busiest_port, 3);
 }
 
 TEST_F(MachineNodesTest, ALinkCarriesWhatItsRankPushesAndWhatItsServerSends) {

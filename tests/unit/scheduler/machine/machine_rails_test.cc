@@ -205,6 +205,15 @@ TEST_F(MachineRailsTest, RailsOnTwoCardsMeetHalfAsManyAtEach) {
   EXPECT_EQ(open("one card", 1, {0, 1, 1, 1}).busiest_port, 2) << "0: an older process, one card";
   EXPECT_EQ(open("two cards", 2, {2, 2, 2, 2}).busiest_port, 1);
   EXPECT_EQ(open("not all nodes", 3, {2, 1, 2, 1}).busiest_port, 2);
+  // Of each node one rank: the other has the other card.
+  std::vector<RequestHandle> handles;
+  for (const uint32_t rank : {0u, 2u}) {
+    JoinGroup request = GroupAs(rank, 4, "replica");
+    request.ranks = {JobRank(0), JobRank(2)};
+    request.network_cards = 2;
+    handles.push_back(harness_.Send(request));
+  }
+  EXPECT_EQ(harness_.Get<GroupJoined>(handles.back()).busiest_port, 1);
 }
 
 TEST_F(MachineRailsTest, ARankThatDidNotHearTheAnswerGetsTheSameOnceMoreAlsoFromTheNextScheduler) {
