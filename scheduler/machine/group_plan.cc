@@ -99,7 +99,7 @@ absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerS
   absl::StatusOr<ShardMap> map = ShardMap::Make(epoch, std::move(shards));
   if (!map.ok()) return map.status();
   PortLoad load = LoadOfPorts(CountOnNodes(places, nodes), group_servers, weights, ports.network_cards);
-  if (ports.job.size() + ports.to_come > places.size()) {
+  if (!ports.job.empty() && ports.job.size() + ports.to_come > places.size()) {
     if (load.busiest_link == 0) load.busiest_link = load.busiest_port;  // what this group's own ops take
     load.busiest_port = BusiestPortOfJob(ports, nodes, candidates, group_servers, weights);
   }
