@@ -136,8 +136,9 @@ std::string PlanText(const PlanOptions& options, const ServerPlan& plan) {
       "At the link's rate: %s. The bytes of a ring at that rate: %s.\n",
       BytesText(options.bytes), options.nodes, Plural(options.ranks, "rank"), options.link_gbit, options.round_trip_us,
       options.message_us, Milliseconds(plan.link_bound_ns), Milliseconds(plan.ring_ns));
-  if (options.port_buffer_bytes > 0)
+  if (options.port_buffer_bytes > 0) {
     absl::StrAppend(&text, "Planned for ports of ", BytesText(options.port_buffer_bytes), ".\n");
+  }
   if (plan.within_node_ns > 0) {
     absl::StrAppendFormat(&text, "Within a node, at %g Gbit/s between its ranks: %s, which is in each row.\n",
                           options.node_link_gbit, Milliseconds(plan.within_node_ns));

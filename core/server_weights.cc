@@ -67,11 +67,16 @@ std::vector<uint32_t> PlanServerWeights(uint32_t node_count, std::span<const Ser
   return WholeNumbers(shares);
 }
 
+double TotalWeight(std::span<const ServerOfGroup> servers, std::span<const uint32_t> weights) {
+  double total = 0;
+  for (size_t i = 0; i < servers.size(); ++i) total += static_cast<double>(weights[i]) * servers[i].io_threads;
+  return total;
+}
+
 PortLoad LoadOfPorts(std::span<const uint32_t> ranks_of_node, std::span<const ServerOfGroup> servers,
                      std::span<const uint32_t> weights, uint32_t network_cards) {
   const double ranks = std::accumulate(ranks_of_node.begin(), ranks_of_node.end(), 0u);
-  double total = 0;
-  for (size_t i = 0; i < servers.size(); ++i) total += static_cast<double>(weights[i]) * servers[i].io_threads;
+  const double total = TotalWeight(servers, weights);
   PortLoad load{.busiest_link = 0};
   std::vector<double> share_of_node(ranks_of_node.size(), 0);
   uint32_t first_weight = 0;

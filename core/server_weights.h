@@ -38,6 +38,9 @@ struct ServerOfGroup {
 // Unless `servers` is empty, some weight is not 0.
 std::vector<uint32_t> PlanServerWeights(uint32_t node_count, std::span<const ServerOfGroup> servers);
 
+// Of all I/O threads of the servers together: an I/O thread's part of it is its share of every bucket.
+double TotalWeight(std::span<const ServerOfGroup> servers, std::span<const uint32_t> weights);
+
 // What the weights mean for the ports. `ranks_of_node` has the number of ranks by node, of a group or of all that
 // reduce at the same time; each node has `network_cards` ports (1 or more), over which its ranks are dealt evenly, and
 // its servers are at one of them.

@@ -96,13 +96,14 @@ absl::Status Session::Wait(const Op& op) {
 }
 
 absl::Status Session::AllReduce(void* data, uint64_t element_count, DataType dtype, ReduceOp op) {
-  absl::StatusOr<Op> started = Start(data, element_count, dtype, op);
-  if (!started.ok()) return started.status();
-  return Wait(*started);
+  return AllReduceIn(group_, data, element_count, dtype, op);
 }
 
 absl::Status Session::AllReduceOverAll(void* data, uint64_t element_count, DataType dtype, ReduceOp op) {
-  shoal_group* const group = all_ranks_ == nullptr ? group_ : all_ranks_;
+  return AllReduceIn(all_ranks_ == nullptr ? group_ : all_ranks_, data, element_count, dtype, op);
+}
+
+absl::Status Session::AllReduceIn(shoal_group* group, void* data, uint64_t element_count, DataType dtype, ReduceOp op) {
   const absl::StatusOr<shoal_op*> started = StartIn(group, data, element_count, dtype, op);
   if (!started.ok()) return started.status();
   return Wait(Op(*started));

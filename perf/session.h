@@ -92,6 +92,8 @@ class Session {
  private:
   Session() = default;
 
+  absl::Status AllReduceIn(shoal_group* group, void* data, uint64_t element_count, DataType dtype, ReduceOp op);
+
   shoal_worker* worker_ = nullptr;
   shoal_group* group_ = nullptr;
   shoal_group* all_ranks_ = nullptr;  // none if the group has them all

@@ -50,8 +50,7 @@ double BusiestPortOfJob(const NodePorts& ports, const NodeNumbering& nodes,
   double busiest =
       LoadOfPorts(CountOnNodes(ports.job, nodes), group_servers, weights, ports.network_cards).busiest_port;
   // Groups on other nodes have dedicated servers in common with this one, and no colocated ones.
-  double total = 0;
-  for (size_t i = 0; i < candidates.size(); ++i) total += weights[i] * static_cast<double>(group_servers[i].io_threads);
+  const double total = TotalWeight(group_servers, weights);
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i]->job != JobId()) continue;
     const double share = weights[i] * static_cast<double>(group_servers[i].io_threads) / total;

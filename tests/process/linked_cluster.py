@@ -6,7 +6,7 @@ The nodes are network namespaces of the bench's rig: the kernel removes them wit
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -65,18 +65,19 @@ class LinkedCluster(Cluster):
 
     def start_perf_ranks_on(self, nodes: list[Node], *options: str) -> list[Process]:
         """Of the job "perf", one on each node."""
-        ranks = []
-        for rank, node in enumerate(nodes):
-            with self.on(node):
-                ranks.append(self.start_perf_rank(rank, len(nodes), *options))
-        return ranks
+        return self._start_on_each(nodes, self.start_perf_rank, options)
 
     def start_ranks_within(self, nodes: list[Node], *options: str) -> list[Process]:
         """As start_ranks_on, but ranks of one node share memory."""
+        return self._start_on_each(nodes, self.start_rank, options)
+
+    def _start_on_each(
+        self, nodes: list[Node], start: Callable[..., Process], options: tuple[str, ...]
+    ) -> list[Process]:
         ranks = []
         for rank, node in enumerate(nodes):
             with self.on(node):
-                ranks.append(self.start_rank(rank, len(nodes), *options))
+                ranks.append(start(rank, len(nodes), *options))
         return ranks
 
 
