@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import resource
 import shutil
@@ -95,10 +94,9 @@ class Experiment:
         before = Before()
         folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{own_mark()}-chaos-"))
         cluster = None
-        namespaces: set[str] = set()
         try:
             self.cluster = cluster = ChaosCluster(self.schedule.shape, self.schedule.seed, folder)
-            namespaces = {f"net:[{os.fstat(each).st_ino}]" for each in cluster.network.namespaces}
+            before.hold(cluster.network.namespaces)
             with contextlib.suppress(Stopped):
                 self.run_on_cluster()
         finally:
@@ -108,7 +106,7 @@ class Experiment:
                         cluster.write_logs(self.logs)
                     cluster.end()
                 shutil.rmtree(folder, ignore_errors=True)
-        for left in before.left(namespaces, folder):
+        for left in before.left(folder):
             self.findings.violation("left behind", left, time.monotonic())
         return self.outcome(time.monotonic() - began, cpu_seconds() - cpu_before)
 

@@ -23,12 +23,18 @@ def mapped_files() -> set[str]:
     return found
 
 
-def namespaces_in_use() -> set[str]:
-    """Network namespaces that some process is in."""
-    found = set()
-    for entry in pathlib.Path("/proc").glob("[0-9]*/ns/net"):
+def processes_in(namespaces: list[int]) -> list[str]:
+    """What is in these network namespaces, which are descriptors: the kernel gives the number of a namespace that is
+    gone to the next one that somebody makes, so a number says whose a process is only while it is held."""
+    numbers = {f"net:[{os.fstat(each).st_ino}]" for each in namespaces}
+    found = []
+    for entry in sorted(pathlib.Path("/proc").glob("[0-9]*/ns/net")):
+        process = entry.parent.parent
         try:
-            found.add(os.readlink(entry))
+            number = os.readlink(entry)
+            if number in numbers:
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                found.append(f"process {process.name} in {number}: {command}")
         except OSError:
             continue
     return found
@@ -39,11 +45,15 @@ class Before:
 
     def __init__(self) -> None:
         self.shared_memory = set(SHARED_MEMORY.iterdir())
+        self.namespaces: list[int] = []
 
-    def left(self, namespaces: set[str], folder: pathlib.Path) -> list[str]:
-        """`namespaces`: those of the run."""
+    def hold(self, namespaces: list[int]) -> None:
+        """Those of the run, as descriptors, until left()."""
+        self.namespaces = [os.dup(each) for each in namespaces]
+
+    def left(self, folder: pathlib.Path) -> list[str]:
         found = [f"process {pid}" for pid, mark in marked_processes() if mark == own_mark()]
-        found += [f"a process in {name}" for name in sorted(namespaces & namespaces_in_use())]
+        found += processes_in(self.namespaces)
         # Other programs use the machine too: theirs is mapped by somebody who lives.
         found += [
             f"shared memory {path}" for path in sorted(set(SHARED_MEMORY.iterdir()) - self.shared_memory)
@@ -51,4 +61,7 @@ class Before:
         ]  # fmt: skip
         if folder.exists():
             found.append(f"folder {folder}")
+        for each in self.namespaces:
+            os.close(each)
+        self.namespaces.clear()
         return found

@@ -13,7 +13,7 @@ from chaos import report, starvation
 from chaos.experiment import Outcome, with_large_tensors
 from chaos.fault import Fault
 from chaos.findings import ALLOWED, NOT_JUDGED, Findings
-from chaos.left_behind import Before
+from chaos.left_behind import Before, processes_in
 from chaos.memory import (
     ETCD_LOG_BYTES, MIB, POOL_BYTES, POOL_SLACK_BYTES, SEGMENT_BYTES, Memory, MemoryWatch, growth, memory_of,
 )  # fmt: skip
@@ -24,6 +24,8 @@ from chaos.schedule import Schedule
 from chaos.shape import LEAST_PLANNED_CHUNK_BYTES, MOST_CREDIT_CHUNKS, SERVER_JOINS_LATER, SHAPES, Job, Shape
 from chaos.starvation import Sample, Starvation
 from chaos.world import Incident
+
+from rig.nodes import CLONE_NEWNET, call_libc, open_new_namespace  # isort: skip  (bench)
 
 
 def test_memory_that_grows_after_warming_up_is_seen_and_a_peak_is_not():
@@ -185,8 +187,32 @@ def test_what_silenced_a_process_that_has_ended_is_known(monkeypatch: pytest.Mon
 
 
 def test_a_folder_that_is_left_behind_is_named(tmp_path: pathlib.Path):
-    assert Before().left(set(), tmp_path / "gone") == []
-    assert Before().left(set(), tmp_path) == [f"folder {tmp_path}"]
+    assert Before().left(tmp_path / "gone") == []
+    assert Before().left(tmp_path) == [f"folder {tmp_path}"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces needs root")
+def test_a_process_that_is_left_behind_is_named_and_those_of_later_namespaces_are_not(tmp_path: pathlib.Path):
+    def sleeper(namespace: int) -> subprocess.Popen:
+        return subprocess.Popen(
+            ["sleep", "60"], preexec_fn=lambda: call_libc("setns", namespace, CLONE_NEWNET), stdin=subprocess.DEVNULL
+        )
+
+    before, own = Before(), open_new_namespace()
+    before.hold([own])
+    with sleeper(own) as process:
+        number = f"net:[{os.fstat(own).st_ino}]"
+        assert processes_in([own]) == [f"process {process.pid} in {number}: sleep 60"]
+        process.kill()
+    os.close(own)
+    # The kernel gives the numbers of namespaces that are gone to the next ones, such as those of a run beside this one.
+    later = [open_new_namespace() for _ in range(4)]
+    processes = [sleeper(each) for each in later]
+    assert before.left(tmp_path / "gone") == []
+    for each, process in zip(later, processes, strict=True):
+        process.kill()
+        process.wait()
+        os.close(each)
 
 
 def test_the_page_has_what_was_done_and_what_met():
