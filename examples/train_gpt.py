@@ -102,6 +102,8 @@ def timed_all_reduce(watch: Watch, bucket: dist.GradBucket) -> torch.futures.Fut
     gradients = bucket.buffer().div_(dist.get_world_size(watch.group))
     watch.bytes += gradients.nbytes
     reduced = dist.all_reduce(gradients, group=watch.group, async_op=True).get_future()
+    if gradients.is_cuda:  # the future is complete at once, and the device alone knows how long it takes
+        return reduced.then(lambda future: future.value()[0])
 
     def finish(future: torch.futures.Future) -> torch.Tensor:
         ended = time.perf_counter()
@@ -163,8 +165,9 @@ def report(arguments: argparse.Namespace, step: int, loss: float, tokens_per_sec
     sent = (f"{shard['name']} {shard['bytes_pushed'] / 1e6:.1f} MB" for shard in shards(arguments.backend))
     servers = "  ".join(sent)
     print(
-        f"step {step:4}/{arguments.steps}  loss {loss:.4f}  {tokens_per_second:7.0f} tokens/s  "
-        f"all-reduce {watch.mean_milliseconds():6.2f} ms" + (f"  pushed: {servers}" if servers else ""),
+        f"step {step:4}/{arguments.steps}  loss {loss:.4f}  {tokens_per_second:7.0f} tokens/s"
+        + (f"  all-reduce {watch.mean_milliseconds():6.2f} ms" if watch.seconds else "")
+        + (f"  pushed: {servers}" if servers else ""),
         flush=True,
     )
 
@@ -222,8 +225,11 @@ def train(model: DistributedDataParallel, batches: Batches, arguments: argparse.
     for step in range(first_step, arguments.steps):
         losses[step] = train_step(model, optimizer, batches, step)
         step_ended_at.append(time.perf_counter())
-        if arguments.checkpoint and rank == 0 and (step + 1) % arguments.checkpoint_every == 0:
-            save_checkpoint(arguments.checkpoint, step, model.module, optimizer)
+        if arguments.checkpoint and (step + 1) % arguments.checkpoint_every == 0:
+            # On a GPU the host has not heard yet whether the gradients' all-reduces went well. A barrier raises if not.
+            dist.barrier()
+            if rank == 0:
+                save_checkpoint(arguments.checkpoint, step, model.module, optimizer)
         if step == first_step:
             warm_up_seconds = time.perf_counter() - started
         if (step + 1) % arguments.report_every == 0:

@@ -212,8 +212,9 @@ def settings_page() -> str:
 GPU_CHECKS_HEAD = """# Checks on a GPU
 
 One H200 ran most of them on 2026-11-26. Seven passed. What failed in the others is mended, and some of what passed was
-written anew since; neither was run again ([results](../tests/gpu/results/gpu_checks_2026-11-26.md)). No node with
-several GPUs has run any. This page is made by `scripts/reference_pages.py` from the table in `tests/gpu/gpu_checks.py`.
+written anew since; neither was run again ([results](../tests/gpu/results/gpu_checks_2026-11-26.md)). Its torch was
+2.11: the NCCL backend of torch 2.15, another implementation, has not run beneath Shoal. No node with several GPUs has
+run any check. This page is made by `scripts/reference_pages.py` from the table in `tests/gpu/gpu_checks.py`.
 On a node with one CUDA device or more, after `make build`, one command runs all that the node can run and writes the
 result to `build/gpu_checks/`:
 

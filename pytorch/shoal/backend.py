@@ -107,14 +107,22 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
     except BaseException:
         if is_default and joined is not None:
             joined.close()
+        elif group is not None:
+            session.close_group(group)
         raise
 
 
 def _split(
-    job_ranks: list[int], rank: int, store: dist.Store, ranks: list[int], options: C10dBackend.Options
+    job_ranks: list[int],
+    rank: int,
+    store: dist.Store,
+    ranks: list[int],
+    options: C10dBackend.Options,
+    bound_device: torch.device | None,
 ) -> C10dBackend | None:
     """Called by split_group on every rank of a group: `rank` is this one's in it, `job_ranks` are the ranks of the job
-    of all of its ranks, and those in `ranks` make up the new group, in this order."""
+    of all of its ranks, and those in `ranks` make up the new group, in this order. The group is bound to
+    `bound_device`."""
     if rank not in ranks:
         return None
     child = dist.distributed_c10d._DistributedBackendOptions()
@@ -124,6 +132,10 @@ def _split(
     child.timeout = options._timeout
     child.group_id = options.group_name
     child.global_ranks_in_group = [job_ranks[member] for member in ranks]
+    if bound_device is not None and hasattr(child, "process_group"):  # not in torch 2.11
+        # torch makes the process group when it has the backend, and NCCL's creator looks for the device here.
+        child.process_group = dist.ProcessGroup(store, child.group_rank, child.group_size)
+        child.process_group.bound_device_id = bound_device
     return create_backend(child, options)
 
 

@@ -18,10 +18,6 @@ c10::intrusive_ptr<c10::ivalue::Future> MakeTensorsFuture(const std::vector<at::
   return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
 }
 
-std::exception_ptr MakeException(const std::string& message) {
-  return std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message));
-}
-
 c10d::WorkResult WorkResultOf(shoal_code code) {
   if (code == SHOAL_OK) return c10d::WorkResult::SUCCESS;
   return code == SHOAL_DEADLINE_EXCEEDED ? c10d::WorkResult::TIMEOUT : c10d::WorkResult::COMM_ERROR;
@@ -49,6 +45,10 @@ void KeepIfDeviceHasFailed(const StagedTensor& staged) {
 std::string TextOf(const std::exception& error) {
   const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
   return of_torch == nullptr ? error.what() : of_torch->what_without_backtrace();
+}
+
+std::exception_ptr MakeException(const std::string& message) {
+  return std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message));
 }
 
 AllReduceWork::AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
@@ -90,7 +90,7 @@ AllReduceWork::~AllReduceWork() {
         rest->code = code;
         KeepIfDeviceHasFailed(staged);
       }
-      if (rest->open_parts.fetch_sub(1) == 1 && rest->on_end) rest->on_end(rest->code, duration_ns);
+      if (rest->open_parts.fetch_sub(1) == 1 && rest->on_end) rest->on_end(rest->code, duration_ns, nullptr);
     });
   }
 }
@@ -104,7 +104,7 @@ void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const O
   };
   try {
     for (const at::Tensor& tensor : work->tensors_) {
-      if (tensor.numel() == 0) continue;
+      // Also an empty one: the library counts the calls, and says so if another rank's tensor has elements.
       work->parts_.push_back(
           {.staged = stage(tensor), .count = static_cast<uint64_t>(tensor.numel()), .started = nullptr});
     }
@@ -112,7 +112,7 @@ void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const O
     // The other ranks have made this call. If this one went on, its next tensor would be summed with theirs of now.
     work->group_->Abort("rank " + std::to_string(work->rank_) + " could not start all-reduce " +
                         std::to_string(work->sequence_number_) + ": " + TextOf(error));
-    if (work->on_end_) work->on_end_(SHOAL_CANCELLED, 0);
+    if (work->on_end_) work->on_end_(SHOAL_CANCELLED, 0, nullptr);
     throw;
   }
   work->open_parts_ = work->parts_.size();
@@ -175,7 +175,7 @@ void AllReduceWork::EnqueueOnDevice(const Operation& model) {
   if (all_enqueued) {
     enqueued_.emplace(device.type());
     enqueued_->record(*return_stream_);
-    Settle(*tensors_future_, Kind::kTensors);
+    if (FutureIsAhead()) Settle(*tensors_future_, Kind::kTensors);
   }
   CompleteByItself();
 }
@@ -294,13 +294,13 @@ void AllReduceWork::Complete() {
   if (code_ != SHOAL_OK) {
     for (const Part& part : parts_) KeepIfDeviceHasFailed(part.staged);
   }
-  if (on_end_) on_end_(code_, duration_ns_);
+  if (on_end_) on_end_(code_, duration_ns_, FutureIsAhead() ? error_ : nullptr);
   c10::intrusive_ptr<c10::ivalue::Future> tensors_future;
   c10::intrusive_ptr<c10::ivalue::Future> work_result_future;
   {
     std::lock_guard lock(futures_mutex_);
-    settled_ = true;                                   // a future that is made from now on is settled by its maker
-    if (!enqueued_) tensors_future = tensors_future_;  // otherwise it was complete when the call returned
+    settled_ = true;  // a future that is made from now on is settled by its maker
+    if (!FutureIsAhead()) tensors_future = tensors_future_;
     work_result_future = work_result_future_;
   }
   // The work first: a callback of a future may wait for it.

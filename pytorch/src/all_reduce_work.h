@@ -5,8 +5,8 @@
 //
 // Where the group reduces on devices, the host waits for nothing: the call puts all into streams, the future is
 // complete when it returns, and wait() makes the caller's streams wait. Of an op that fails later the tensors are
-// filled with ones, which are NaN, and the work, also the next one of the group, has the error. wait() with a timeout,
-// or with blocking_wait, blocks until the op has ended and throws its error.
+// filled with ones, which are NaN, and the work has the error, as have the group's next all-reduce and barrier. wait()
+// with a timeout blocks until the op has ended and throws its error; so do, with blocking_wait, wait() and the future.
 //
 // Who looks after it: a work of CPU tensors belongs to whoever waits for it or asks whether it is complete, and no
 // other thread is woken. When somebody wants to be told (getFuture, a hook) or it is dropped, the session's threads
@@ -35,11 +35,14 @@ namespace shoal::pytorch {
 
 // Without the stack trace that c10 appends.
 std::string TextOf(const std::exception& error);
+// A DistBackendError.
+std::exception_ptr MakeException(const std::string& message);
 
 class AllReduceWork : public c10d::Work {
  public:
-  // How it ended: SHOAL_OK or the first error, and how long it took. Called once, before the work completes.
-  using OnEnd = std::function<void(shoal_code code, uint64_t duration_ns)>;
+  // How it ended: SHOAL_OK or the first error, and how long it took. `unheard`: the error, if the future was complete
+  // without it. Called once, before the work completes.
+  using OnEnd = std::function<void(shoal_code code, uint64_t duration_ns, const std::exception_ptr& unheard)>;
 
   // `group` is nullptr for work that needs no servers. `return_stream`: where results come back on devices, if the
   // tensors are on one and the group reduces them there.
@@ -52,7 +55,7 @@ class AllReduceWork : public c10d::Work {
   // `copy_streams` of tensors on a device that go through host memory, otherwise nullptr.
   static void Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model,
                     const CopyStreams* copy_streams);
-  // Completes at once (for a group of one rank, or if all tensors are empty).
+  // Completes at once (for a group of one rank, or without a tensor).
   void CompleteNow();
   // Has the session's threads look after what is open: it completes though nobody waits.
   void CompleteByItself();
@@ -93,6 +96,8 @@ class AllReduceWork : public c10d::Work {
   void EndPart(size_t index, const shoal_error& result, uint64_t duration_ns);
   void NoteFailure(shoal_code code, const std::string& message);  // parts_mutex_ held
   void Complete();
+  // The tensors' future is complete when the call returns, before the op has ended.
+  bool FutureIsAhead() const { return enqueued_.has_value() && !blocking_wait_; }
   c10::intrusive_ptr<c10::ivalue::Future> FutureOf(Kind kind);
   void Settle(c10::ivalue::Future& future, Kind kind) const;
 

@@ -282,17 +282,20 @@ std::chrono::steady_clock::time_point Group::DevicesEndBy() const {
   return now < session_->devices_stuck_until_.load() ? now : now + kDevicesEnd;
 }
 
-void Group::AwaitDevices(std::chrono::steady_clock::time_point until) {
-  std::vector<std::shared_ptr<StartedOperation>> open;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [operation, owner] : started_) {
-      if (!operation->on_device() || operation->complete()) continue;
-      if (auto held = owner.lock()) open.push_back(std::move(held));
-    }
+std::vector<std::shared_ptr<StartedOperation>> Group::StartedOnDevices() {
+  std::vector<std::shared_ptr<StartedOperation>> found;
+  std::lock_guard lock(mutex_);
+  for (const auto& [operation, owner] : started_) {
+    if (!operation->on_device()) continue;
+    if (auto held = owner.lock()) found.push_back(std::move(held));
   }
+  return found;
+}
+
+void Group::AwaitDevices(std::chrono::steady_clock::time_point until) {
   bool all_ended = true;
-  for (const auto& operation : open) {
+  for (const auto& operation : StartedOnDevices()) {
+    if (operation->complete()) continue;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     shoal_error error = {};
     all_ended = operation->Wait(static_cast<uint64_t>(std::max<int64_t>(left.count(), 0)), &error) && all_ended;

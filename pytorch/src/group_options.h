@@ -17,13 +17,27 @@ struct GroupOptions : c10d::Backend::Options {
                         c10::intrusive_ptr<c10d::Backend::Options> inner = nullptr)
       : Options("shoal"), wire(std::move(wire)), node_reduce(std::move(node_reduce)), inner(std::move(inner)) {}
 
-  // Overrides where torch has it. The options of the inner backend are shared: its creator sets name, ranks and
-  // timeout.
-  c10::intrusive_ptr<Options> clone() const { return c10::make_intrusive<GroupOptions>(*this); }
+  // Overrides where torch has it. The options of the inner backend are copied as well, since its creator sets name,
+  // ranks and timeout there; a torch that can't copy them shares them.
+  c10::intrusive_ptr<Options> clone() const {
+    auto copy = c10::make_intrusive<GroupOptions>(*this);
+    if (inner) copy->inner = CopyOf(inner);
+    return copy;
+  }
 
   std::optional<std::string> wire;         // "none", "bf16" or "fp16"; none given: the setting SHOAL_WIRE
   std::optional<std::string> node_reduce;  // "auto", "off", "host" or "nccl"; none given: the setting SHOAL_NODE_REDUCE
   c10::intrusive_ptr<c10d::Backend::Options> inner;  // of the inner backend (NCCL or Gloo), or nullptr
+
+ private:
+  template <typename AnyOptions>
+  static c10::intrusive_ptr<AnyOptions> CopyOf(const c10::intrusive_ptr<AnyOptions>& options) {
+    if constexpr (requires { options->clone(); }) {
+      return options->clone();
+    } else {
+      return options;
+    }
+  }
 };
 
 }  // namespace shoal::pytorch

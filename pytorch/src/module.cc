@@ -71,8 +71,8 @@ py::dict StatisticsToDict(Session& session) {
 // is dropped somewhere, or its binding of shutdown().
 class PythonShoalBackend final : public ShoalBackend {
  public:
-  // `split`: called with a store, ranks of this group and options; returns the backend of the group that they make, or
-  // None on other ranks.
+  // `split`: called with a store, ranks of this group, options and the device that this group is bound to, or None;
+  // returns the backend of the group that the ranks make, or None on other ranks.
   template <typename... Arguments>
   explicit PythonShoalBackend(py::object split, Arguments&&... arguments)
       : ShoalBackend(std::forward<Arguments>(arguments)...), split_(std::move(split)) {}
@@ -100,7 +100,7 @@ class PythonShoalBackend final : public ShoalBackend {
                    const c10::intrusive_ptr<Options>& opts) override {
     py::gil_scoped_acquire gil;
     if (BackendPtr again = split_child_.lock(); again && opts->group_name == split_name_) return again;
-    const py::object child = split_(store, ranks, opts);
+    const py::object child = split_(store, ranks, opts, getBoundDeviceId());
     if (child.is_none()) return nullptr;
     auto backend = child.cast<BackendPtr>();
     split_name_ = opts->group_name;
@@ -167,6 +167,7 @@ void DefineSession(py::module_& module) {
       .def("open_device", &Session::OpenDevice, py::arg("device"), GilReleased())
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), GilReleased())
+      .def("close_group", &Session::CloseGroup, py::arg("group"), GilReleased())
       .def("close", &Session::Close, GilReleased())
       .def_property_readonly("forked", &Session::forked)
       .def("statistics", &StatisticsToDict);

@@ -131,6 +131,8 @@ class Group : public std::enable_shared_from_this<Group> {
   bool StartOnDevice(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error);
   // As shoal_group_takes_devices has it.
   int takes_devices() const { return takes_devices_; }
+  // Those that somebody still looks after, in no order; some may be complete.
+  std::vector<std::shared_ptr<StartedOperation>> StartedOnDevices();
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
   // Waits for operations on devices and copies from them, some seconds at most (for all groups together, where they are

@@ -244,9 +244,13 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
     ++state_->hooks_to_call;
   }
   return [state = state_, extensions = std::move(extensions), hook = std::move(hook), type, completion_key,
-          number = sequence_number_.load()](shoal_code code, uint64_t duration_ns) {
+          number = sequence_number_.load()](shoal_code code, uint64_t duration_ns, const std::exception_ptr& unheard) {
     int none = SHOAL_OK;
     if (code != SHOAL_OK) state->first_error.compare_exchange_strong(none, code);
+    if (unheard) {
+      std::lock_guard lock(state->mutex);
+      if (!state->unheard_error) state->unheard_error = unheard;
+    }
     for (const auto& extension : extensions) extension->over = true;
 #ifdef C10D_BACKEND_HAS_HOOKS
     if (code == SHOAL_OK) {
@@ -328,12 +332,22 @@ void ShoalBackend::addEphemeralTimeout(const std::chrono::milliseconds& timeout)
 void ShoalBackend::registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {
   TORCH_CHECK(!onCompletionHook_, "shoal: a process group has one completion hook, which is registered already");
   TORCH_CHECK(sequence_number_ == 0, "shoal: register the completion hook before the first collective of the group");
-  if (cuda_inner_) cuda_inner_->registerOnCompletionHook(std::function(hook));
+  if (cuda_inner_) {
+    try {
+      cuda_inner_->registerOnCompletionHook(std::function(hook));
+      inner_has_hook_ = true;
+    } catch (const std::exception& error) {
+      TORCH_WARN(
+          "shoal: the completion hook is called for Shoal's own all-reduces only, since the inner backend of "
+          "CUDA tensors takes none: ",
+          TextOf(error));
+    }
+  }
   onCompletionHook_ = std::move(hook);
 }
 
 void ShoalBackend::waitForPendingWorks() {
-  if (cuda_inner_ && onCompletionHook_) cuda_inner_->waitForPendingWorks();
+  if (cuda_inner_ && inner_has_hook_) cuda_inner_->waitForPendingWorks();
   std::unique_lock lock(state_->mutex);
   state_->hook_was_called.wait(lock, [this] { return state_->hooks_to_call == 0; });
 }

@@ -83,6 +83,7 @@ class ShoalBackend : public c10d::Backend {
   WorkPtr send(Tensors& tensors, int destination, int tag) override;
   WorkPtr recv(Tensors& tensors, int source, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  // Its work waits for the all-reduces on devices that were called before as well, and has their first error.
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
@@ -105,7 +106,8 @@ class ShoalBackend : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override;
   // Lengthens the timeouts of the operations that are called until the first of them is complete.
   void addEphemeralTimeout(const std::chrono::milliseconds& timeout);
-  // Called with each of our all-reduces that has ended, and NCCL's operations where there is NCCL.
+  // Called with each of our all-reduces that has ended, and NCCL's operations where the inner NCCL takes such a hook
+  // (torch 2.15's does not).
   void registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) override;
   // Waits until the hook was called for all operations that were called before.
   void waitForPendingWorks() override;
@@ -128,7 +130,8 @@ class ShoalBackend : public c10d::Backend {
     std::atomic<int> first_error{SHOAL_OK};
     std::mutex mutex;
     std::condition_variable hook_was_called;
-    uint64_t hooks_to_call = 0;  // under mutex
+    uint64_t hooks_to_call = 0;        // under mutex
+    std::exception_ptr unheard_error;  // of an all-reduce on a device, whose future had none; under mutex
 #ifdef C10D_BACKEND_HAS_HOOKS
     HookTable<c10d::CompletionHookArgs> completion_hooks;
 #endif
@@ -146,6 +149,8 @@ class ShoalBackend : public c10d::Backend {
   template <typename Call>
   auto OrAbort(const Call& call) const;
   WorkPtr Gathered(WorkPtr work, bool on_cpu);
+  // `inner`, after what this group has on devices.
+  WorkPtr AfterDevices(WorkPtr inner);
   // No coalescing block is open from now on. Returns what the one that was has gathered.
   std::vector<WorkPtr> DropBlock();
   // Has the completion hooks called when the inner CPU backend's work has succeeded.
@@ -179,6 +184,7 @@ class ShoalBackend : public c10d::Backend {
   std::shared_ptr<Group> group_;
   std::atomic<bool> shut_down_{false};
   std::atomic<uint64_t> sequence_number_{0};
+  bool inner_has_hook_ = false;                                        // the CUDA one, a completion hook
   std::vector<std::shared_ptr<TimeoutExtension>> timeout_extensions_;  // under mutex_
   std::map<c10::DeviceIndex, c10::Stream> return_streams_;
   std::map<c10::DeviceIndex, CopyStreams> copy_streams_;

@@ -131,7 +131,16 @@ ShoalBackend::WorkPtr ShoalBackend::recvAnysource(Tensors& tensors, int tag) {
 
 ShoalBackend::WorkPtr ShoalBackend::barrier(const c10d::BarrierOptions& opts) {
   const bool on_cuda = opts.device ? opts.device->is_cuda() : !opts.device_ids.empty();
-  return Delegate(on_cuda ? c10::kCUDA : c10::kCPU, [&](c10d::Backend& inner) { return inner.barrier(opts); });
+  return Delegate(on_cuda ? c10::kCUDA : c10::kCPU,
+                  [&](c10d::Backend& inner) { return AfterDevices(inner.barrier(opts)); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::AfterDevices(WorkPtr inner) {
+  if (!group_ || group_->takes_devices() == 0) return inner;
+  return c10::make_intrusive<BarrierWork>(getRank(), std::move(inner), group_->StartedOnDevices(), [state = state_] {
+    std::lock_guard lock(state->mutex);
+    return state->unheard_error;
+  });
 }
 
 void ShoalBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {

@@ -15,7 +15,31 @@ def of_group(name: str) -> CxxTest:
     return CxxTest("plugin_group_test", f"GroupTest.{name}")
 
 
+BARRIER = of_devices("test_a_barrier_has_the_error_of_a_reduction_that_nobody_else_has_heard_of")
+
 PLUGIN_MUTATIONS = [
+    mutation(
+        "barrier-is-ahead-of-the-devices",
+        "a barrier waits for the all-reduces on devices that were called before",
+        ("pytorch/src/shoal_backend_delegated.cc", "group_->StartedOnDevices()", "decltype(group_->StartedOnDevices())()"),
+        test=BARRIER,
+    ),
+    mutation(
+        "error-that-nobody-has-heard-is-forgotten",
+        "a barrier raises the error of an all-reduce on a device, whenever that has failed",
+        (
+            "pytorch/src/shoal_backend.cc",
+            "      if (!state->unheard_error) state->unheard_error = unheard;\n",
+            "",
+        ),
+        test=BARRIER,
+    ),
+    mutation(
+        "future-is-ahead-with-blocking-wait",
+        "with blocking_wait the future has the op's error",
+        ("pytorch/src/all_reduce_work.h", "return enqueued_.has_value() && !blocking_wait_;", "return enqueued_.has_value();"),
+        test=of_devices("test_with_blocking_wait_the_failed_reduction_itself_raises"),
+    ),
     mutation(
         "wait-blocks-the-host",
         "the caller's stream waits, the host does not",

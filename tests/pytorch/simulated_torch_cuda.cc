@@ -102,7 +102,9 @@ void* HandleOf(const c10::Stream& stream) {
   return AllStreams().Handle(stream.id());
 }
 
+// -1: the current device, as torch has it.
 c10::Stream CurrentStream(int device) {
+  if (device < 0) device = current_device;
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(kCuda, static_cast<c10::DeviceIndex>(device)),
                      current_streams[static_cast<size_t>(device)]);
 }

@@ -1,5 +1,6 @@
 """Tensors that can't be reduced are refused before anything is sent, in words that say what to do."""
 
+import datetime
 import resource
 
 import pytest
@@ -97,6 +98,25 @@ def test_lists_that_do_not_belong_together_are_refused(cluster):
         assert "Float" in messages[1] and "Int" in messages[1], messages
         assert "more than one element" in messages[2], messages
         assert "no tensor" in messages[3], messages
+
+
+def reduce_nothing_with_something() -> list[str]:
+    """Rank 0's first tensor has no element, and all of its next ones have as many as the other rank's."""
+    group = dist.new_group(timeout=datetime.timedelta(seconds=3))
+    messages = []
+    for number in (0, 1):
+        tensor = torch.full((0 if dist.get_rank() == number == 0 else 4,), 10.0**number)
+        messages.append(message_of(lambda: dist.all_reduce(tensor, group=group)))
+        assert messages[-1] != "no error" or tensor.numel() == 0, f"summed with another call: {tensor}"
+    return messages
+
+
+@pytest.mark.parametrize("node_reduce", ["off", "host"])
+def test_an_empty_tensor_on_one_rank_is_an_error_instead_of_a_shift(cluster, node_reduce):
+    environment = cluster.environment() | {"SHOAL_NODE_REDUCE": node_reduce}
+    told = {"off": "waits for rank 0", "host": "local rank 0 of 2 asked for call 2"}[node_reduce]
+    _, messages = run_ranks(2, reduce_nothing_with_something, environment=environment, timeout_seconds=60)
+    assert told in messages[0], messages
 
 
 ELEMENTS = 64 * 1024 * 1024

@@ -171,12 +171,24 @@ def make_a_mesh_beside_a_bound_device(make_group) -> None:
     cuda = device_under_test.load()
     device_under_test.use_devices()
     device_under_test.be_found()
-    dist.init_process_group = functools.partial(dist.init_process_group, device_id=torch.device("cuda", 0))
+    device = torch.device("cuda", 1)
+    dist.init_process_group = functools.partial(dist.init_process_group, device_id=device)
+    make_inner = shoal.backend._inner_backends
+    bound = []
+
+    def make_and_note(options, inner):
+        # Where NCCL's creator looks, in a torch that tells it.
+        if hasattr(options, "process_group"):
+            bound.append(options.process_group.bound_device_id)
+        return make_inner(options, inner)
+
+    shoal.backend._inner_backends = make_and_note
     make_group()
     mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("outer", "inner"))
+    assert bound == ([] if torch.__version__.startswith("2.11.") else [device] * 3), bound
     before = shoal.statistics()["ops_completed"]
     for name, other in (("outer", dist.get_rank() ^ 2), ("inner", dist.get_rank() ^ 1)):
-        tensor = cuda.on_device(torch.full((1000,), float(dist.get_rank())))
+        tensor = cuda.on_device(torch.full((1000,), float(dist.get_rank())), device=device.index)
         dist.all_reduce(tensor, group=mesh.get_group(name))
         assert (cuda.on_host(tensor) == dist.get_rank() + other).all(), name
     assert shoal.statistics()["ops_completed"] == before + 2

@@ -2,6 +2,7 @@
 simulated driver (simulated_torch_cuda.cc), or on a GPU with TEST_ON_GPU=1. More for a GPU alone: test_torch_cuda.py."""
 
 import datetime
+import gc
 import os
 import signal
 import statistics
@@ -234,6 +235,12 @@ def mix() -> None:
     transposed = cuda.on_device(matrix).t()
     dist.all_reduce(transposed)
     assert torch.equal(cuda.on_host(transposed), matrix.t() * ranks)
+    short = cuda.on_device(torch.full((300,), 5, dtype=torch.int16))  # which NCCL, among a node's ranks, does not know
+    of_short = dist.all_reduce(short, async_op=True)
+    after = cuda.on_device(torch.ones(7))
+    dist.all_reduce(after)
+    of_short.wait()
+    assert (cuda.on_host(short) == 5 * ranks).all() and (cuda.on_host(after) == ranks).all()
     several = [cuda.on_device(torch.full((count,), 1.0)) for count in (3, 70_000, 5)]
     with torch.inference_mode():
         dist.all_reduce_coalesced([*several, cuda.on_device(torch.empty(0))])
@@ -367,6 +374,35 @@ def test_a_failed_reduction_fills_tensors_with_nan_and_the_next_one_raises(setti
     assert "rank 1" in later
 
 
+def lose_a_rank_before_a_barrier() -> tuple[str, str]:
+    cuda, rank = device_under_test.load(), dist.get_rank()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)
+    dist.barrier()
+    if rank == 1:
+        hear("called")
+        dist.distributed_c10d._get_default_group().abort()
+        return "", ""
+    dist.all_reduce(tensor)  # no error yet
+    barrier = dist.barrier(async_op=True)
+    assert not barrier.is_completed()
+    say("called")
+    with pytest.raises(dist.DistBackendError) as first:
+        barrier.wait()
+    assert str(barrier.exception()) == str(first.value) or torch.__version__.startswith("2.11.")
+    del barrier
+    gc.collect()
+    cuda.synchronize()
+    with pytest.raises(dist.DistBackendError) as later:
+        dist.barrier()
+    return str(first.value), str(later.value)
+
+
+def test_a_barrier_has_the_error_of_a_reduction_that_nobody_else_has_heard_of(settings):
+    for message in run_ranks(2, lose_a_rank_before_a_barrier, environment=settings)[0]:
+        assert "all-reduce" in message and "rank 1" in message and "aborted" in message
+
+
 def lose_a_rank_and_wait_for_it() -> None:
     cuda, rank = device_under_test.load(), dist.get_rank()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
@@ -377,9 +413,13 @@ def lose_a_rank_and_wait_for_it() -> None:
         dist.distributed_c10d._get_default_group().abort()
         return
     work = dist.all_reduce(tensor, async_op=True)
+    future = work.get_future()  # what DistributedDataParallel waits for
+    assert not future.done()
     say("called")
     with pytest.raises(dist.DistBackendError, match="rank 1"):
         work.wait()
+    with pytest.raises(RuntimeError, match="rank 1"):
+        future.wait()
 
 
 def test_with_blocking_wait_the_failed_reduction_itself_raises(settings):

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
+from torch._C._distributed_c10d import Backend
 
 import shoal
 
@@ -129,6 +130,21 @@ def give_options_to_gloo() -> None:
 
 def test_the_inner_gloo_uses_the_named_interfaces_also_with_options(cluster):
     run_ranks(2, give_options_to_gloo, environment=cluster.environment())
+
+
+def refuse_options(make_group) -> None:
+    make_group()
+    with pytest.raises(TypeError, match="expected shoal.GroupOptions"):
+        dist.new_group(pg_options=Backend.Options("another"))
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    assert (tensor == 2).all()
+    dist.destroy_process_group()
+    assert shoal.membership._current is None, "the job goes on, for the sake of a group that nobody has"
+
+
+def test_a_group_that_could_not_be_made_leaves_nothing_behind(cluster):
+    run_ranks(2, refuse_options, environment=cluster.environment(), init=False)
 
 
 def mixed_backends(make_group) -> None:

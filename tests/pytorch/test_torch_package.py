@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 import sysconfig
@@ -25,6 +26,16 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     with tarfile.open(archive) as file:
         file.extractall(folder)
     return folder / archive.name.removesuffix(".tar.gz")
+
+
+def test_a_source_distribution_has_every_source(unpacked):
+    def sources(folder: pathlib.Path) -> set[str]:
+        return {path.name for path in folder.iterdir() if path.suffix in (".cc", ".h")}
+
+    compiled = {path.name for path in (unpacked / "src").iterdir()}
+    included = re.findall(r'#include "pytorch/src/(.*\.cc)"', (unpacked / "src" / "torch_sources.cc").read_text())
+    assert compiled | set(included) == {name for name in sources(ROOT / "pytorch" / "src") if name.endswith(".cc")}
+    assert sources(unpacked / "root" / "pytorch" / "src") == sources(ROOT / "pytorch" / "src")
 
 
 def test_a_source_distribution_has_every_header(unpacked):

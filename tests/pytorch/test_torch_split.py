@@ -1,5 +1,9 @@
 """Groups that are split off, device meshes, coalescing blocks, and what reaches the inner backends."""
 
+import datetime
+
+import inner_backends
+import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
@@ -54,6 +58,23 @@ def test_a_split_group_has_its_parents_options_unless_it_is_given_some(cluster):
     assert run_ranks(2, split_with_options, environment=cluster.environment()) == [[2000, 4000, 2000]] * 2
 
 
+def split_with_options_of_gloo() -> None:
+    of_gloo = dist.ProcessGroupGloo._Options()
+    parent = dist.new_group(timeout=datetime.timedelta(seconds=60), pg_options=shoal.GroupOptions(inner=of_gloo))
+    child = dist.split_group(parent_pg=parent, split_ranks=[[0, 1]], timeout=datetime.timedelta(seconds=40))
+    assert of_gloo.group_name == parent.group_name and of_gloo.global_ranks_in_group == [0, 1, 2]
+    assert of_gloo._timeout == datetime.timedelta(seconds=60)
+    if dist.get_rank() < 2:
+        inner = child._get_backend(torch.device("cpu")).options.inner
+        assert inner.group_name == child.group_name and inner._timeout == datetime.timedelta(seconds=40)
+
+
+def test_a_split_leaves_the_options_of_its_parents_inner_backend_alone(cluster):
+    if torch.__version__.startswith("2.11."):
+        pytest.skip("torch 2.11 can't copy options")
+    run_ranks(3, split_with_options_of_gloo, environment=cluster.environment())
+
+
 def make_groups_with_a_bound_device() -> None:
     """With device_id, torch asks the ranks outside a new group to take part in a split."""
     dist.group.WORLD.bound_device_id = torch.device("cpu", 0)
@@ -91,13 +112,7 @@ def test_a_mesh_with_options_for_one_dimension(cluster):
 
 def coalesce_on_the_cpu(make_group, gpu_node: bool) -> None:
     if gpu_node:
-        # torch's own backend that sends nothing stands for NCCL, which has nothing to do here.
-        make_inner = shoal.backend._inner_backends
-        fake = torch._C._distributed_c10d.FakeProcessGroup
-        shoal.backend._inner_backends = lambda options, inner: (
-            make_inner(options, inner)[0],
-            fake._create_internal(options.group_rank, options.group_size),
-        )
+        inner_backends.use_one_for_gpus_that_sends_nothing()
     make_group()
     rank, cpu = dist.get_rank(), torch.device("cpu")
     store = dist.distributed_c10d._get_default_store()

@@ -3,9 +3,12 @@
 import datetime
 import json
 import os
+import sys
+import tempfile
 import threading
 import time
 
+import inner_backends
 import pytest
 import torch
 import torch.distributed as dist
@@ -140,6 +143,24 @@ def call_hooks() -> list[tuple]:
 
 def test_completion_hooks_hear_of_each_all_reduce(cluster):
     assert run_ranks(2, call_hooks, environment=cluster.environment()) == [
+        [("OpType.ALLREDUCE", 1), ("OpType.ALLREDUCE", 2)]
+    ] * 2
+
+
+def call_hooks_beside_an_inner_backend_without(make_group) -> list[tuple]:
+    inner_backends.use_one_for_gpus_that_sends_nothing()
+    make_group()
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), sys.stderr.fileno())
+        called = call_hooks()
+        written.seek(0)
+        assert b"takes none" in written.read()
+    return called
+
+
+def test_completion_hooks_hear_of_shoals_own_where_the_inner_backend_takes_none(cluster):
+    environment = cluster.environment()
+    assert run_ranks(2, call_hooks_beside_an_inner_backend_without, environment=environment, init=False) == [
         [("OpType.ALLREDUCE", 1), ("OpType.ALLREDUCE", 2)]
     ] * 2
 

@@ -89,6 +89,7 @@ struct Kernel {
 };
 
 std::atomic<uint64_t> kernel_count;
+std::atomic<uint64_t> destroy_delay_ms;
 std::atomic<const char*> last_error = "";
 
 std::mutex library_mutex;
@@ -340,6 +341,8 @@ void simulated_nccl_refuse_next(const char* function) {
   refuse_next = function;
 }
 
+void simulated_nccl_delay_destroy(uint64_t milliseconds) { destroy_delay_ms = milliseconds; }
+
 uint64_t simulated_nccl_comms() {
   const std::lock_guard lock(library_mutex);
   return Comms().size();
@@ -419,6 +422,7 @@ Result ncclCommAbort(Comm* comm) {
 Result ncclCommDestroy(Comm* comm) {
   const InCall in_call(comm, "ncclCommDestroy");
   if (const Result state = in_call->state; state != kSuccess) return state;
+  std::this_thread::sleep_for(std::chrono::milliseconds(destroy_delay_ms.load()));
   return Leave(in_call);
 }
 

@@ -10,6 +10,9 @@ extern "C" {
 // failed.
 void simulated_nccl_refuse_next(const char* function);
 
+// From now on it takes so long to destroy a communicator of this process, as where a device has much to do.
+void simulated_nccl_delay_destroy(uint64_t milliseconds);
+
 // So many communicators of this process were made, and neither destroyed nor aborted.
 uint64_t simulated_nccl_comms();
 // So many collectives of this process are in streams, and have not ended.

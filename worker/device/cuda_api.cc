@@ -10,8 +10,9 @@ absl::StatusOr<std::unique_ptr<const Api>> Api::Load(const std::string& library)
   // Never closed: the driver's threads outlive whoever called it.
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    return absl::NotFoundError(absl::StrCat("CUDA's driver can't be loaded: ", dlerror(),
-                                            "; install it, or connect the worker without devices"));
+    return absl::NotFoundError(
+        absl::StrCat("CUDA's driver can't be loaded: ", dlerror(),
+                     "; install it, or connect the worker without devices (SHOAL_DEVICES=none)"));
   }
   auto api = std::make_unique<Api>();
   std::string missing;

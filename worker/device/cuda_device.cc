@@ -123,7 +123,9 @@ absl::Status CudaDevice::Register(std::span<std::byte> memory) {
   });
   if (status.ok()) return status;
   return absl::ResourceExhaustedError(absl::StrCat(status.message(), ": ", memory.size() >> 20,
-                                                   " MiB are to be locked in memory; set device_memory_bytes to less"));
+                                                   " MiB are to be locked in memory; set device_memory_bytes to less "
+                                                   "(SHOAL_DEVICE_MEMORY), or raise the limit of locked memory, "
+                                                   "ulimit -l"));
 }
 
 void CudaDevice::Keep(cuda::Stream stream) {

@@ -1,6 +1,8 @@
 #include "worker/device/local_devices.h"
 
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -10,6 +12,31 @@
 namespace shoal {
 
 static_assert(sizeof(DeviceMeeting) == LocalDevices::kStreams * sizeof(nccl::UniqueId));
+
+namespace {
+
+// The threads that give back what NCCL had. Never destroyed: they may outlast main.
+struct GivingBack {
+  std::mutex mutex;
+  std::condition_variable ended;
+  size_t threads = 0;  // under mutex
+
+  static GivingBack& Get() {
+    static auto* const giving_back = new GivingBack;
+    return *giving_back;
+  }
+  void Begin() {
+    const std::lock_guard lock(mutex);
+    ++threads;
+  }
+  void End() {
+    const std::lock_guard lock(mutex);
+    --threads;
+    ended.notify_all();
+  }
+};
+
+}  // namespace
 
 absl::StatusOr<DeviceMeeting> LocalDevices::DrawMeeting(const nccl::Api& api) {
   DeviceMeeting meeting;
@@ -26,13 +53,24 @@ std::shared_ptr<LocalDevices> LocalDevices::Make(std::shared_ptr<const nccl::Api
                                                  std::shared_ptr<const NodeFailures> failures) {
   // Whoever lets go of it last, the I/O thread as it may be, must not wait for a device.
   const auto give_back = [](LocalDevices* devices) {
+    GivingBack::Get().Begin();
     try {
-      std::thread([devices] { delete devices; }).detach();
+      std::thread([devices] {
+        delete devices;
+        GivingBack::Get().End();
+      }).detach();
     } catch (const std::system_error&) {
       // No thread is left for it: NCCL keeps what it has.
+      GivingBack::Get().End();
     }
   };
   return {new LocalDevices(std::move(api), meeting, place, std::move(failures)), give_back};
+}
+
+bool LocalDevices::AwaitGivenBack(std::chrono::milliseconds within) {
+  GivingBack& giving_back = GivingBack::Get();
+  std::unique_lock lock(giving_back.mutex);
+  return giving_back.ended.wait_for(lock, within, [&] { return giving_back.threads == 0; });
 }
 
 LocalDevices::LocalDevices(std::shared_ptr<const nccl::Api> api, const DeviceMeeting& meeting, DeviceComm::Place place,

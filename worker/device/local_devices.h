@@ -11,12 +11,14 @@
 // ended.
 //
 // Threads: CheckDevice, Meet and TakeTurn on callers' threads, for one op after another; the rest on any. Ownership:
-// shared. What NCCL had is given back on a thread of its own, which may wait for devices.
+// shared. What NCCL had is given back on a thread of its own, which may wait for devices; a process that ends meanwhile
+// would take NCCL and the driver apart beneath it, so a worker's Close waits for such threads a while.
 #ifndef SHOAL_WORKER_DEVICE_LOCAL_DEVICES_H_
 #define SHOAL_WORKER_DEVICE_LOCAL_DEVICES_H_
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -56,6 +58,9 @@ class LocalDevices {
   // `meeting`: of local rank 0.
   static std::shared_ptr<LocalDevices> Make(std::shared_ptr<const nccl::Api> api, const DeviceMeeting& meeting,
                                             DeviceComm::Place place, std::shared_ptr<const NodeFailures> failures);
+
+  // Waits until what this process has let go of is given back. False: it is not `within` that time.
+  static bool AwaitGivenBack(std::chrono::milliseconds within);
 
   // FailedPrecondition: the group's tensors are on another device of this rank.
   absl::Status CheckDevice(uint32_t device);

@@ -38,8 +38,9 @@ absl::StatusOr<LockedRegion> LockedRegion::Take(uint64_t bytes) {
   }
   void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes >> 20, " MiB that devices can reach: ",
-                                                     std::strerror(errno), "; set device_memory_bytes to less"));
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes >> 20,
+                                                     " MiB that devices can reach: ", std::strerror(errno),
+                                                     "; set device_memory_bytes to less (SHOAL_DEVICE_MEMORY)"));
   }
   // A page that a forked child shares is copied when the parent writes to it, and devices would go on with the old one.
   madvise(start, bytes, MADV_DONTFORK);

@@ -1,6 +1,7 @@
 #include "worker/library/worker_client.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
@@ -25,6 +26,7 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kGoodbyeMs = 2000;
+constexpr std::chrono::seconds kDevicesGoodbye{1};
 // Of a group, its first ones: the records of all would be too much for a scheduler, and those of a few show as much.
 constexpr uint32_t kRanksThatSendRecords = 64;
 // 512 KiB take that long at 4 Mbit/s.
@@ -231,6 +233,7 @@ void WorkerClient::Close() {
   const bool failed = after.ok() && after->ops_failed > 0;
   const std::unique_ptr<ColocatedServer> server = member_->TakeServer();
   if (server != nullptr) server->Leave(failed ? 0 : kServerGoodbyeMs);
+  LocalDevices::AwaitGivenBack(kDevicesGoodbye);  // a device that does not answer keeps what NCCL had
 }
 
 LinkFacts WorkerClient::Link(uint64_t deadline_ns) {

@@ -27,7 +27,7 @@ absl::Status ChunkFlow::ArenaIsFull() const {
   return absl::ResourceExhaustedError(absl::StrCat(
       "group \"", info_->name,
       "\" has tensors on a device, and the host memory that devices can reach is used up: ", arena.taken_bytes() >> 20,
-      " of ", arena.size_bytes() >> 20, " MiB are taken; set shoal_worker_options.device_memory_bytes to more"));
+      " of ", arena.size_bytes() >> 20, " MiB are taken; set device_memory_bytes to more (SHOAL_DEVICE_MEMORY)"));
 }
 
 void ChunkFlow::HandOverFromDevice(uint32_t shard, WorkerOp* op, ChunkNumber chunk,

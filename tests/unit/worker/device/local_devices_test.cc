@@ -1,6 +1,9 @@
 #include "worker/device/local_devices.h"
 
+#include <chrono>
+#include <latch>
 #include <memory>
+#include <utility>
 
 #include "gtest/gtest.h"
 
@@ -22,6 +25,27 @@ TEST(GatheringVerdictTest, WhatWasGatheredCountsUntilARankHasFailedOrItWasAborte
   failures->has_failed = false;
   verdict.NoteAborted();
   EXPECT_FALSE(verdict.Counts());
+}
+
+// NCCL may have to wait for a device when it gives back what it has. Here it is this that waits.
+class SlowToEnd : public Failures {
+ public:
+  explicit SlowToEnd(std::latch* may_end) : may_end_(may_end) {}
+  ~SlowToEnd() override { may_end_->wait(); }
+
+ private:
+  std::latch* const may_end_;
+};
+
+TEST(LocalDevicesTest, WhoeverLetsGoOfThemDoesNotWaitAndCanWaitForTheirEnd) {
+  std::latch may_end(1);
+  std::shared_ptr<LocalDevices> devices =
+      LocalDevices::Make(/*api=*/nullptr, /*meeting=*/{}, /*place=*/{}, std::make_shared<SlowToEnd>(&may_end));
+  EXPECT_TRUE(LocalDevices::AwaitGivenBack(std::chrono::milliseconds(0))) << "nobody has let go of them";
+  devices.reset();
+  EXPECT_FALSE(LocalDevices::AwaitGivenBack(std::chrono::milliseconds(20)));
+  may_end.count_down();
+  EXPECT_TRUE(LocalDevices::AwaitGivenBack(std::chrono::seconds(30)));
 }
 
 }  // namespace

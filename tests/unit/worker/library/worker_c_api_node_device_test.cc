@@ -1,5 +1,7 @@
 // Tensors on devices in groups whose ranks reduce within their node, through the C ABI: NCCL's part is that of
 // tests/simulated_nccl, or real (docs/gpu_checks.md). Ranks on several nodes: tests/pytorch/test_torch_node_devices.py.
+#include <dlfcn.h>
+
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -55,6 +57,28 @@ TEST_F(NodeDeviceTest, TheNextKernelSeesTheSumAndTheHostWaitsForNothing) {
       device.program().Free(tensor);
     }
   });
+}
+
+// A process may end then, and take NCCL and the driver apart.
+TEST_F(NodeDeviceTest, WhatNcclHadIsGivenBackWhenTheWorkersAreClosed) {
+  if (std::getenv("SHOAL_TEST_CUDA_LIBRARY") != nullptr) GTEST_SKIP() << "a real driver's NCCL does not say";
+  std::atomic<uint64_t> most = 0;
+  void* const nccl = dlopen(SHOAL_SIMULATED_NCCL, RTLD_NOW | RTLD_LOCAL);
+  const auto comms = reinterpret_cast<uint64_t (*)()>(dlsym(nccl, "simulated_nccl_comms"));
+  const auto delay_destroy = reinterpret_cast<void (*)(uint64_t)>(dlsym(nccl, "simulated_nccl_delay_destroy"));
+  delay_destroy(100);
+  RunRanks(cluster_, "give-back", kRanks, [&](TestRank& rank) {
+    Device device(&rank);
+    std::byte* const tensor = device.program().Allocate(4);
+    FillOwn(&device, rank.rank(), tensor, 1);
+    shoal_op* const op = device.Start(tensor, 1);
+    device.WaitOnStream(op);
+    EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
+    most = comms();
+  });
+  EXPECT_GT(most.load(), 0u);
+  EXPECT_EQ(comms(), 0u);
+  delay_destroy(0);
 }
 
 TEST_F(NodeDeviceTest, ManyOpsOnDevicesAndInHostMemoryFollowEachOther) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -180,6 +181,35 @@ TEST(WorkerDevice, ACellIsUsedAgainWhenItsResultIsOnTheDevice) {
   ASSERT_THAT(worker.device_copies, SizeIs(1));
   EXPECT_EQ(worker.device_copies[0].place, first.place);
   EXPECT_EQ(worker.device_copies[0].tensor, worker.memory(1) + 1024);
+}
+
+TEST(WorkerDevice, HoweverManyOpsAreUnderWayTheyTakeNoMoreThanTheGroupsWindow) {
+  constexpr uint32_t kServers = 2;
+  constexpr uint32_t kCredit = 3;
+  constexpr uint64_t kOps = 60;
+  constexpr uint64_t kWindowBytes = kServers * kCredit * 4096;
+  const WorkerMachineOptions options = WithDevices();
+  const StagingArena& arena = *options.staging_arena;
+  WorkerDriver worker(options);
+  worker.OpenAll(2, kServers, kCredit);
+  EXPECT_EQ(arena.taken_bytes(), kWindowBytes) << "of each server the chunks that may be in flight to it";
+  for (uint64_t op = 1; op <= kOps; ++op) worker.SubmitOnDevice(op, 12 * kChunkElements);
+  for (uint64_t op = 1; op <= kOps; ++op) worker.TensorReady(op);
+  worker.EndCopies();
+  while (!worker.sends.empty()) {
+    for (const WorkerSendAction& send : std::exchange(worker.sends, {})) {
+      worker.Sent(send);
+      // All ranks have what came before the op.
+      worker.OfferResult(send, 2, WorkerDriver::HeaderOf(send).op.value() - 1);
+    }
+    for (const WorkerAcceptAction& accept : std::exchange(worker.accepts, {})) worker.Land(accept);
+    worker.EndCopies();
+  }
+  EXPECT_THAT(worker.done, SizeIs(kOps));
+  // Beside the window there are results that another rank may lack, as many at most.
+  EXPECT_GT(arena.most_taken_bytes(), kWindowBytes);
+  EXPECT_LE(arena.most_taken_bytes(), 2 * kWindowBytes);
+  EXPECT_LT(2 * kWindowBytes, kOps * 12 * 1024 / 8) << "of what was reduced";
 }
 
 TEST(WorkerDevice, AChunkWhoseServerIsLostDuringItsCopyIsPushedToTheNextOne) {
