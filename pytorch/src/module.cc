@@ -100,7 +100,7 @@ class PythonShoalBackend final : public ShoalBackend {
                    const c10::intrusive_ptr<Options>& opts) override {
     py::gil_scoped_acquire gil;
     if (BackendPtr again = split_child_.lock(); again && opts->group_name == split_name_) return again;
-    const py::object child = split_(store, ranks, opts, getBoundDeviceId());
+    const py::object child = split_(store, ranks, opts, c10d::Backend::getBoundDeviceId());
     if (child.is_none()) return nullptr;
     auto backend = child.cast<BackendPtr>();
     split_name_ = opts->group_name;

@@ -7,7 +7,7 @@ def of_devices(name: str) -> PythonTest:
     return PythonTest("tests/pytorch/test_torch_devices.py", f"{name}[through servers]")
 
 
-def of_host_memory(name: str) -> PythonTest:
+def of_checks(name: str) -> PythonTest:
     return PythonTest("tests/pytorch/test_torch_device_checks.py", name)
 
 
@@ -15,13 +15,19 @@ def of_group(name: str) -> CxxTest:
     return CxxTest("plugin_group_test", f"GroupTest.{name}")
 
 
-BARRIER = of_devices("test_a_barrier_has_the_error_of_a_reduction_that_nobody_else_has_heard_of")
+BARRIER = of_checks(
+    "test_a_barrier_has_the_error_of_a_reduction_that_nobody_else_has_heard_of[through servers]"
+)
 
 PLUGIN_MUTATIONS = [
     mutation(
         "barrier-is-ahead-of-the-devices",
         "a barrier waits for the all-reduces on devices that were called before",
-        ("pytorch/src/shoal_backend_delegated.cc", "group_->StartedOnDevices()", "decltype(group_->StartedOnDevices())()"),
+        (
+            "pytorch/src/shoal_backend_delegated.cc",
+            "group_->StartedOnDevices()",
+            "decltype(group_->StartedOnDevices())()",
+        ),
         test=BARRIER,
     ),
     mutation(
@@ -37,7 +43,11 @@ PLUGIN_MUTATIONS = [
     mutation(
         "future-is-ahead-with-blocking-wait",
         "with blocking_wait the future has the op's error",
-        ("pytorch/src/all_reduce_work.h", "return enqueued_.has_value() && !blocking_wait_;", "return enqueued_.has_value();"),
+        (
+            "pytorch/src/all_reduce_work.h",
+            "return enqueued_.has_value() && !blocking_wait_;",
+            "return enqueued_.has_value();",
+        ),
         test=of_devices("test_with_blocking_wait_the_failed_reduction_itself_raises"),
     ),
     mutation(
@@ -117,7 +127,7 @@ PLUGIN_MUTATIONS = [
             "  at::AutoDispatchBelowADInplaceOrView below_autograd;\n  to.copy_(",
             "  to.copy_(",
         ),
-        test=of_host_memory("test_tensors_of_inference_mode_are_reduced_by_way_of_host_memory"),
+        test=of_checks("test_tensors_of_inference_mode_are_reduced_by_way_of_host_memory"),
     ),
     mutation(
         "wait-for-a-copy-keeps-a-core-busy",
@@ -127,7 +137,7 @@ PLUGIN_MUTATIONS = [
             "  staged.reached_ = EndOfStream(streams.to_host.native_handle()).share();\n",
             "",
         ),
-        test=of_host_memory("test_waiting_for_a_copy_to_host_memory_keeps_no_core_busy"),
+        test=of_checks("test_waiting_for_a_copy_to_host_memory_keeps_no_core_busy"),
     ),
     mutation(
         "copy-from-a-failed-device-counts",
@@ -137,7 +147,7 @@ PLUGIN_MUTATIONS = [
             "(reached_.valid() && reached_.get() == 0)",
             "(reached_.valid() && reached_.get() >= 0)",
         ),
-        test=of_host_memory("test_a_device_that_fails_before_a_copy_to_host_memory_is_an_error_on_all_ranks"),
+        test=of_checks("test_a_device_that_fails_before_a_copy_to_host_memory_is_an_error_on_all_ranks"),
     ),
     mutation(
         "copy-without-an-end-has-no-deadline",

@@ -3,10 +3,12 @@
 import gc
 import weakref
 
+import inner_backends
 import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
+from torch._C._distributed_c10d import Backend as C10dBackend
 
 import shoal
 
@@ -158,3 +160,19 @@ def reduce_unsupported() -> None:
 
 def test_unsupported_dtypes_operations_and_layouts(cluster):
     run_ranks(RANKS, reduce_unsupported, environment=cluster.environment())
+
+
+def ask_for_what_only_nccl_has(make_group) -> None:
+    inner_backends.use_one_for_gpus_that_sends_nothing()
+    make_group()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    for name in ("suspend", "resume", "memory_stats"):
+        with pytest.raises(RuntimeError, match="fake"):  # the inner backend, which has none of it either
+            asked = getattr(backend, name)
+            asked()
+
+
+def test_memory_of_communicators_is_the_inner_backends_matter(cluster):
+    if not hasattr(C10dBackend, "suspend"):
+        pytest.skip("torch 2.11 knows nothing of it")
+    run_ranks(2, ask_for_what_only_nccl_has, environment=cluster.environment(), init=False)

@@ -1,7 +1,9 @@
-"""Tensors on devices before shoalctl, which compares results, before the guard against NaN, and in inference mode, and
-what waiting for devices costs; on torch's CUDA devices over the simulated driver, or on a GPU with TEST_ON_GPU=1."""
+"""Tensors on devices before shoalctl, which compares results, before the guard against NaN, in inference mode and
+before barriers, and what waiting for devices costs; on torch's CUDA devices over the simulated driver, or on a GPU with
+TEST_ON_GPU=1."""
 
 import functools
+import gc
 import os
 import pathlib
 import re
@@ -13,7 +15,7 @@ import pytest
 import shoal
 import torch
 import torch.distributed as dist
-from rank_processes import run_ranks
+from rank_processes import hear, run_ranks, say
 from torch.distributed.device_mesh import init_device_mesh
 
 ELEMENTS = 100_003  # some chunks, and no round number
@@ -198,3 +200,32 @@ def make_a_mesh_beside_a_bound_device(make_group) -> None:
 def test_a_mesh_beside_a_bound_device(cluster):
     environment = cluster.environment() | device_under_test.ENVIRONMENT
     run_ranks(4, make_a_mesh_beside_a_bound_device, init=False, environment=environment)
+
+
+def lose_a_rank_before_a_barrier() -> tuple[str, str]:
+    cuda, rank = device_under_test.load(), dist.get_rank()
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)
+    dist.barrier()
+    if rank == 1:
+        hear("called")
+        dist.distributed_c10d._get_default_group().abort()
+        return "", ""
+    dist.all_reduce(tensor)  # no error yet
+    barrier = dist.barrier(async_op=True)
+    assert not barrier.is_completed()
+    say("called")
+    with pytest.raises(dist.DistBackendError) as first:
+        barrier.wait()
+    assert str(barrier.exception()) == str(first.value) or torch.__version__.startswith("2.11.")
+    del barrier
+    gc.collect()
+    cuda.synchronize()
+    with pytest.raises(dist.DistBackendError) as later:
+        dist.barrier()
+    return str(first.value), str(later.value)
+
+
+def test_a_barrier_has_the_error_of_a_reduction_that_nobody_else_has_heard_of(settings):
+    for message in run_ranks(2, lose_a_rank_before_a_barrier, environment=settings)[0]:
+        assert "all-reduce" in message and "rank 1" in message and "aborted" in message

@@ -2,7 +2,6 @@
 simulated driver (simulated_torch_cuda.cc), or on a GPU with TEST_ON_GPU=1. More for a GPU alone: test_torch_cuda.py."""
 
 import datetime
-import gc
 import os
 import signal
 import statistics
@@ -372,35 +371,6 @@ def test_a_failed_reduction_fills_tensors_with_nan_and_the_next_one_raises(setti
     own, later = run_ranks(2, lose_a_rank, environment=settings)[0]
     assert "rank 1" in own and "aborted" in own
     assert "rank 1" in later
-
-
-def lose_a_rank_before_a_barrier() -> tuple[str, str]:
-    cuda, rank = device_under_test.load(), dist.get_rank()
-    tensor = cuda.on_device(torch.ones(ELEMENTS))
-    dist.all_reduce(tensor)
-    dist.barrier()
-    if rank == 1:
-        hear("called")
-        dist.distributed_c10d._get_default_group().abort()
-        return "", ""
-    dist.all_reduce(tensor)  # no error yet
-    barrier = dist.barrier(async_op=True)
-    assert not barrier.is_completed()
-    say("called")
-    with pytest.raises(dist.DistBackendError) as first:
-        barrier.wait()
-    assert str(barrier.exception()) == str(first.value) or torch.__version__.startswith("2.11.")
-    del barrier
-    gc.collect()
-    cuda.synchronize()
-    with pytest.raises(dist.DistBackendError) as later:
-        dist.barrier()
-    return str(first.value), str(later.value)
-
-
-def test_a_barrier_has_the_error_of_a_reduction_that_nobody_else_has_heard_of(settings):
-    for message in run_ranks(2, lose_a_rank_before_a_barrier, environment=settings)[0]:
-        assert "all-reduce" in message and "rank 1" in message and "aborted" in message
 
 
 def lose_a_rank_and_wait_for_it() -> None:
