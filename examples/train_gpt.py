@@ -102,7 +102,7 @@ def timed_all_reduce(watch: Watch, bucket: dist.GradBucket) -> torch.futures.Fut
     gradients = bucket.buffer().div_(dist.get_world_size(watch.group))
     watch.bytes += gradients.nbytes
     reduced = dist.all_reduce(gradients, group=watch.group, async_op=True).get_future()
-    if gradients.is_cuda:  # the future is complete at once, and the device alone knows how long it takes
+    if gradients.is_cuda:  # the future may be complete when the all-reduce is in a stream, before it has begun
         return reduced.then(lambda future: future.value()[0])
 
     def finish(future: torch.futures.Future) -> torch.Tensor:
@@ -245,7 +245,7 @@ def train(model: DistributedDataParallel, batches: Batches, arguments: argparse.
         "losses": mean_over_ranks(losses).tolist(),
         "seconds": seconds,
         "tokens_per_second": tokens_a_step * (steps - 1) / seconds if steps > 1 else 0,
-        "all_reduce_ms_mean": watch.mean_milliseconds(),
+        "all_reduce_ms_mean": watch.mean_milliseconds() if watch.seconds else None,
         "all_reduce_count": len(watch.seconds),
         "all_reduce_bytes": watch.bytes,
         "all_reduce_seconds": watch.seconds,

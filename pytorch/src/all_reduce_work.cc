@@ -104,7 +104,7 @@ void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const O
   };
   try {
     for (const at::Tensor& tensor : work->tensors_) {
-      // Also an empty one: the library counts the calls, and says so if another rank's tensor has elements.
+      // Also an empty one, which is a call: the next one must not meet those of ranks whose tensor has elements.
       work->parts_.push_back(
           {.staged = stage(tensor), .count = static_cast<uint64_t>(tensor.numel()), .started = nullptr});
     }
@@ -294,7 +294,7 @@ void AllReduceWork::Complete() {
   if (code_ != SHOAL_OK) {
     for (const Part& part : parts_) KeepIfDeviceHasFailed(part.staged);
   }
-  if (on_end_) on_end_(code_, duration_ns_, FutureIsAhead() ? error_ : nullptr);
+  if (on_end_) on_end_(code_, duration_ns_, return_stream_ && !IsRefusal(code_) ? error_ : nullptr);
   c10::intrusive_ptr<c10::ivalue::Future> tensors_future;
   c10::intrusive_ptr<c10::ivalue::Future> work_result_future;
   {
@@ -348,7 +348,16 @@ void AllReduceWork::Settle(c10::ivalue::Future& future, Kind kind) const {
   // back they belong), and runs its callbacks with the device that is.
   c10::OptionalStreamGuard behind_the_copies;
   if (!parts_.empty() && parts_.front().staged.return_stream()) {
-    behind_the_copies.reset_stream(*parts_.front().staged.return_stream());
+    const c10::Stream stream = *parts_.front().staged.return_stream();
+    behind_the_copies.reset_stream(stream);
+    try {
+      // If the device has failed, what markCompleted records would leave the future half complete.
+      if (settled_) c10::Event(stream.device_type()).record(stream);
+    } catch (const std::exception& error) {
+      future.setError(MakeException("shoal: all-reduce " + std::to_string(sequence_number_) + " of rank " +
+                                    std::to_string(rank_) + ": its device has failed: " + TextOf(error)));
+      return;
+    }
   }
   future.markCompleted(c10::IValue(tensors_));
 }

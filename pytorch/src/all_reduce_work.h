@@ -40,8 +40,8 @@ std::exception_ptr MakeException(const std::string& message);
 
 class AllReduceWork : public c10d::Work {
  public:
-  // How it ended: SHOAL_OK or the first error, and how long it took. `unheard`: the error, if the future was complete
-  // without it. Called once, before the work completes.
+  // How it ended: SHOAL_OK or the first error, and how long it took. `unheard`: the error, if it ended the group and
+  // the host may not have waited for the op. Called once, before the work completes.
   using OnEnd = std::function<void(shoal_code code, uint64_t duration_ns, const std::exception_ptr& unheard)>;
 
   // `group` is nullptr for work that needs no servers. `return_stream`: where results come back on devices, if the

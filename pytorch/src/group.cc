@@ -37,6 +37,8 @@ shoal_error MakeError(shoal_code code, const std::string& message) {
 
 bool GroupHasEnded(shoal_code code) { return code == SHOAL_CANCELLED || code == SHOAL_ABORTED; }
 
+bool IsRefusal(shoal_code code) { return code == SHOAL_INVALID_ARGUMENT || code == SHOAL_UNIMPLEMENTED; }
+
 shoal_all_reduce_options OptionsOf(const Operation& operation) {
   shoal_all_reduce_options options = {};
   options.struct_size = sizeof(options);
@@ -271,9 +273,7 @@ void Group::Abort(const std::string& reason) {
 }
 
 void Group::AbortIfOthersGoOn(const shoal_error& error) {
-  if (group_ == nullptr || GroupHasEnded(error.code)) return;
-  // Every rank is refused its arguments alike.
-  if (error.code == SHOAL_INVALID_ARGUMENT || error.code == SHOAL_UNIMPLEMENTED) return;
+  if (group_ == nullptr || GroupHasEnded(error.code) || IsRefusal(error.code)) return;
   session_->library().shoal_group_abort(group_, error.message);
 }
 

@@ -57,6 +57,9 @@ shoal_error MakeError(shoal_code code, const std::string& message);
 // Whether a call failed because its group had: whoever failed it says why, and it is not to be aborted for that.
 bool GroupHasEnded(shoal_code code);
 
+// Whether a call failed for its arguments, which every rank is refused alike: the group goes on.
+bool IsRefusal(shoal_code code);
+
 // As the library takes them, without `notify`.
 shoal_all_reduce_options OptionsOf(const Operation& operation);
 

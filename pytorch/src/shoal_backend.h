@@ -83,7 +83,8 @@ class ShoalBackend : public c10d::Backend {
   WorkPtr send(Tensors& tensors, int destination, int tag) override;
   WorkPtr recv(Tensors& tensors, int source, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
-  // Its work waits for the all-reduces on devices that were called before as well, and has their first error.
+  // Waits for the all-reduces on devices that were called before as well, and has their errors: in the call or, of an
+  // asynchronous one, in the work's wait().
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
@@ -131,7 +132,7 @@ class ShoalBackend : public c10d::Backend {
     std::mutex mutex;
     std::condition_variable hook_was_called;
     uint64_t hooks_to_call = 0;        // under mutex
-    std::exception_ptr unheard_error;  // of an all-reduce on a device, whose future had none; under mutex
+    std::exception_ptr unheard_error;  // of the first all-reduce on a device that failed; under mutex
 #ifdef C10D_BACKEND_HAS_HOOKS
     HookTable<c10d::CompletionHookArgs> completion_hooks;
 #endif
@@ -149,8 +150,6 @@ class ShoalBackend : public c10d::Backend {
   template <typename Call>
   auto OrAbort(const Call& call) const;
   WorkPtr Gathered(WorkPtr work, bool on_cpu);
-  // `inner`, after what this group has on devices.
-  WorkPtr AfterDevices(WorkPtr inner);
   // No coalescing block is open from now on. Returns what the one that was has gathered.
   std::vector<WorkPtr> DropBlock();
   // Has the completion hooks called when the inner CPU backend's work has succeeded.

@@ -131,15 +131,21 @@ ShoalBackend::WorkPtr ShoalBackend::recvAnysource(Tensors& tensors, int tag) {
 
 ShoalBackend::WorkPtr ShoalBackend::barrier(const c10d::BarrierOptions& opts) {
   const bool on_cuda = opts.device ? opts.device->is_cuda() : !opts.device_ids.empty();
-  return Delegate(on_cuda ? c10::kCUDA : c10::kCPU,
-                  [&](c10d::Backend& inner) { return AfterDevices(inner.barrier(opts)); });
-}
-
-ShoalBackend::WorkPtr ShoalBackend::AfterDevices(WorkPtr inner) {
-  if (!group_ || group_->takes_devices() == 0) return inner;
-  return c10::make_intrusive<BarrierWork>(getRank(), std::move(inner), group_->StartedOnDevices(), [state = state_] {
+  if (!group_ || group_->takes_devices() == 0) {
+    return Delegate(on_cuda ? c10::kCUDA : c10::kCPU, [&](c10d::Backend& inner) { return inner.barrier(opts); });
+  }
+  OperationsOnDevices operations(group_->StartedOnDevices(), [state = state_] {
     std::lock_guard lock(state->mutex);
     return state->unheard_error;
+  });
+  std::optional<std::chrono::steady_clock::time_point> until;
+  if (opts.timeout > kNoTimeout) until = std::chrono::steady_clock::now() + opts.timeout;
+  // NCCL may block in the call, and for as long as a rank is missing.
+  if (!opts.asyncOp) operations.Await(until);
+  return Delegate(on_cuda ? c10::kCUDA : c10::kCPU, [&](c10d::Backend& inner) -> WorkPtr {
+    WorkPtr barrier = inner.barrier(opts);
+    if (!opts.asyncOp || !barrier) return barrier;
+    return c10::make_intrusive<BarrierWork>(getRank(), std::move(operations), std::move(barrier), until);
   });
 }
 

@@ -54,51 +54,57 @@ void Works::abort() {
   for (const auto& work : works_) work->abort();
 }
 
-BarrierWork::BarrierWork(int rank, c10::intrusive_ptr<c10d::Work> barrier,
-                         std::vector<std::shared_ptr<StartedOperation>> operations,
-                         std::function<std::exception_ptr()> unheard_error)
-    : Work(rank, c10d::OpType::BARRIER),
-      barrier_(std::move(barrier)),
-      operations_(std::move(operations)),
-      unheard_error_(std::move(unheard_error)) {}
-
-bool BarrierWork::isCompleted() {
-  return std::ranges::all_of(operations_, [](const auto& operation) { return operation->complete(); }) &&
-         barrier_->isCompleted();
+bool OperationsOnDevices::AllEnded() const {
+  return std::ranges::all_of(operations_, [](const auto& operation) { return operation->complete(); });
 }
 
-bool BarrierWork::isSuccess() const { return exception() == nullptr && barrier_->isSuccess(); }
-
-std::exception_ptr BarrierWork::exception() const {
-  if (std::exception_ptr found = ErrorOfOperations()) return found;
-  return barrier_->exception();
-}
-
-std::exception_ptr BarrierWork::ErrorOfOperations() const {
+std::exception_ptr OperationsOnDevices::Error() const {
+  if (std::exception_ptr found = unheard_error_()) return found;
   for (const auto& operation : operations_) {
     shoal_error error = {};
     if (!operation->complete() || !operation->Wait(0, &error) || error.code == SHOAL_OK) continue;
     return MakeException(std::string("shoal: an all-reduce before the barrier failed: ") + error.message);
   }
-  return unheard_error_();
+  return nullptr;
+}
+
+void OperationsOnDevices::Await(std::optional<Clock::time_point> until) const {
+  for (const auto& operation : operations_) {
+    shoal_error error = {};
+    const uint64_t wait_ms = until ? static_cast<uint64_t>(LeftUntil(*until).count()) : UINT64_MAX;
+    TORCH_CHECK_WITH(DistBackendError, operation->Wait(wait_ms, &error),
+                     "shoal: the barrier's time is over, and an all-reduce that was called before it is still open");
+    TORCH_CHECK_WITH(DistBackendError, error.code == SHOAL_OK,
+                     "shoal: an all-reduce before the barrier failed: ", error.message);
+  }
+  if (std::exception_ptr error = Error()) std::rethrow_exception(error);
+}
+
+BarrierWork::BarrierWork(int rank, OperationsOnDevices operations, c10::intrusive_ptr<c10d::Work> barrier,
+                         std::optional<Clock::time_point> until)
+    : Work(rank, c10d::OpType::BARRIER),
+      operations_(std::move(operations)),
+      barrier_(std::move(barrier)),
+      until_(until) {}
+
+bool BarrierWork::isCompleted() { return operations_.AllEnded() && barrier_->isCompleted(); }
+
+bool BarrierWork::isSuccess() const { return exception() == nullptr && barrier_->isSuccess(); }
+
+std::exception_ptr BarrierWork::exception() const {
+  if (std::exception_ptr found = operations_.Error()) return found;
+  return barrier_->exception();
 }
 
 bool BarrierWork::wait(std::chrono::milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
-  for (const auto& operation : operations_) {
-    const uint64_t wait_ms = timeout == kNoTimeout ? UINT64_MAX : static_cast<uint64_t>(LeftUntil(deadline).count());
-    shoal_error error = {};
-    TORCH_CHECK_WITH(DistBackendError, operation->Wait(wait_ms, &error), "shoal: the barrier waited for ",
-                     timeout.count(), " ms, and an all-reduce that was called before it is still open");
-  }
-  if (std::exception_ptr error = ErrorOfOperations()) std::rethrow_exception(error);
-  return barrier_->wait(timeout == kNoTimeout ? kNoTimeout : LeftUntil(deadline));
+  std::optional<Clock::time_point> until = until_;
+  if (timeout != kNoTimeout) until = Clock::now() + timeout;
+  operations_.Await(until);
+  return barrier_->wait(timeout == kNoTimeout ? kNoTimeout : LeftUntil(*until));
 }
 
 void BarrierWork::synchronize() { barrier_->synchronize(); }
 
 void BarrierWork::abort() { barrier_->abort(); }
-
-c10::intrusive_ptr<c10::ivalue::Future> BarrierWork::getFuture() { return barrier_->getFuture(); }
 
 }  // namespace shoal::pytorch

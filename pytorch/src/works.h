@@ -4,10 +4,13 @@
 #ifndef SHOAL_PYTORCH_SRC_WORKS_H_
 #define SHOAL_PYTORCH_SRC_WORKS_H_
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
 #include <vector>
 
 #include "pytorch/src/session.h"
@@ -31,32 +34,61 @@ class Works final : public c10d::Work {
   const std::vector<c10::intrusive_ptr<c10d::Work>> works_;
 };
 
-// A barrier behind the operations that this rank has on devices, whose errors the host has not heard: wait() throws the
-// first of them, or that of the barrier.
-class BarrierWork final : public c10d::Work {
+// The operations that a rank has on devices, whose errors the host has not heard: for a barrier behind them.
+class OperationsOnDevices {
  public:
   // `unheard_error`: of an operation of the group that nobody looks after any more; may be called from any thread.
-  BarrierWork(int rank, c10::intrusive_ptr<c10d::Work> barrier,
-              std::vector<std::shared_ptr<StartedOperation>> operations,
-              std::function<std::exception_ptr()> unheard_error);
+  OperationsOnDevices(std::vector<std::shared_ptr<StartedOperation>> operations,
+                      std::function<std::exception_ptr()> unheard_error)
+      : operations_(std::move(operations)), unheard_error_(std::move(unheard_error)) {}
+
+  bool AllEnded() const;
+  // Of one that has ended.
+  std::exception_ptr Error() const;
+  // Throws the error of one that has failed, or that `until` is over.
+  void Await(std::optional<std::chrono::steady_clock::time_point> until) const;
+
+ private:
+  const std::vector<std::shared_ptr<StartedOperation>> operations_;
+  const std::function<std::exception_ptr()> unheard_error_;
+};
+
+// A barrier behind operations on devices: wait() throws their errors, or that of the barrier.
+class BarrierWork final : public c10d::Work {
+ public:
+  // `until`: when the barrier's own timeout is over, if it has one.
+  BarrierWork(int rank, OperationsOnDevices operations, c10::intrusive_ptr<c10d::Work> barrier,
+              std::optional<std::chrono::steady_clock::time_point> until);
 
   bool isCompleted() override;
   bool isSuccess() const override;
   std::exception_ptr exception() const override;
-  // `timeout` (kNoTimeout: the operations' and the barrier's own) is for all of it.
+  // `timeout` (kNoTimeout: none but the barrier's own) is for all of it.
   bool wait(std::chrono::milliseconds timeout) override;
   void synchronize() override;
   void abort() override;
-  // The barrier's alone.
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  // Those of the barrier alone.
+  std::vector<at::Tensor> result() override { return barrier_->result(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return barrier_->getFuture(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override { return barrier_->getFutureResult(); }
+  float getDuration() const override { return barrier_->getDuration(); }
+  uint64_t getSequencenumber() const override { return barrier_->getSequencenumber(); }
+  // By it torch's flight recorder knows the work that has ended. Overrides where torch has it.
+  uint64_t getCompletionKey() const { return CompletionKeyOf(*barrier_); }
 
  private:
-  // Of the operations that have ended.
-  std::exception_ptr ErrorOfOperations() const;
+  template <typename AnyWork>
+  static uint64_t CompletionKeyOf(const AnyWork& work) {
+    if constexpr (requires { work.getCompletionKey(); }) {
+      return work.getCompletionKey();
+    } else {
+      return 0;
+    }
+  }
 
+  const OperationsOnDevices operations_;
   const c10::intrusive_ptr<c10d::Work> barrier_;
-  const std::vector<std::shared_ptr<StartedOperation>> operations_;
-  const std::function<std::exception_ptr()> unheard_error_;
+  const std::optional<std::chrono::steady_clock::time_point> until_;
 };
 
 }  // namespace shoal::pytorch

@@ -207,6 +207,7 @@ def lose_a_rank_before_a_barrier() -> tuple[str, str]:
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     dist.all_reduce(tensor)
     dist.barrier()
+    dist.barrier(async_op=True).wait()
     if rank == 1:
         hear("called")
         dist.distributed_c10d._get_default_group().abort()
@@ -217,12 +218,15 @@ def lose_a_rank_before_a_barrier() -> tuple[str, str]:
     say("called")
     with pytest.raises(dist.DistBackendError) as first:
         barrier.wait()
-    assert str(barrier.exception()) == str(first.value) or torch.__version__.startswith("2.11.")
+    if not torch.__version__.startswith("2.11."):  # which can't give it to Python
+        assert "rank 1" in str(barrier.exception())
     del barrier
     gc.collect()
     cuda.synchronize()
-    with pytest.raises(dist.DistBackendError) as later:
-        dist.barrier()
+    for _ in range(20):  # also when the plugin's threads have let go of the all-reduce
+        with pytest.raises(dist.DistBackendError) as later:
+            dist.barrier()
+        time.sleep(0.01)
     return str(first.value), str(later.value)
 
 

@@ -572,8 +572,16 @@ def fail_device() -> None:
         time.sleep(0.1)
 
 
-def test_a_device_that_fails_is_an_error_on_all_ranks(settings):
-    results = run_ranks(2, fail_device, environment=settings, expect_failures=True)
+def check_that_it_fails_on_all_ranks(environment: dict[str, str]) -> None:
+    results = run_ranks(2, fail_device, environment=environment, expect_failures=True)
     assert isinstance(results[0], Failure)
     assert device_under_test.ERROR_OF_A_FAILED_DEVICE in results[0].message
     assert isinstance(results[1], Failure) and "rank 0" in results[1].message
+
+
+def test_a_device_that_fails_is_an_error_on_all_ranks(settings):
+    check_that_it_fails_on_all_ranks(settings)
+
+
+def test_so_it_is_with_blocking_wait(settings):
+    check_that_it_fails_on_all_ranks(settings | {"SHOAL_BLOCKING_WAIT": "1"})
