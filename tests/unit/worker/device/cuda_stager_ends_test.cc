@@ -85,21 +85,22 @@ TEST_F(CudaStagerTest, WhatOneStagerHadOfADeviceIsUsedByTheNext) {
 
 TEST_F(CudaStagerTest, TouchesNoDeviceBeforeTheFirstTensorAndLocksItsMemoryOnce) {
   if (!program_.is_simulated()) GTEST_SKIP() << "a real driver does not say what is locked";
-  // (Of another size than that of other tests, whose regions are used again.)
-  stager_ = CudaStager::Make({.library = SHOAL_SIMULATED_CUDA, .arena_bytes = 2 << 20}).value();
+  // (Of another size than that of other tests, whose regions are used again, and larger than what else is locked.)
+  constexpr uint64_t kArenaBytes = uint64_t{64} << 20;
+  stager_ = CudaStager::Make({.library = SHOAL_SIMULATED_CUDA, .arena_bytes = kArenaBytes}).value();
   const uint64_t before = program_.RegisteredBytes();
-  EXPECT_EQ(stager_->arena()->size_bytes(), 2u << 20);
+  EXPECT_EQ(stager_->arena()->size_bytes(), kArenaBytes);
   std::byte* const tensor = program_.Allocate(4000);
   const auto first = Prepare(1, tensor);
   const uint64_t locked = program_.RegisteredBytes();
-  EXPECT_GT(locked, before + (2u << 20));
+  EXPECT_GT(locked, before + kArenaBytes);
   const auto second = Prepare(2, tensor);
   EXPECT_EQ(program_.RegisteredBytes(), locked);
   stager_->Drop(first);
   stager_->Drop(second);
   stager_.reset();
   // The next worker's is the same region, which stays locked.
-  stager_ = CudaStager::Make({.library = SHOAL_SIMULATED_CUDA, .arena_bytes = 2 << 20}).value();
+  stager_ = CudaStager::Make({.library = SHOAL_SIMULATED_CUDA, .arena_bytes = kArenaBytes}).value();
   stager_->Drop(Prepare(3, tensor));
   EXPECT_EQ(program_.RegisteredBytes(), locked);
 }
