@@ -20,12 +20,6 @@ constexpr std::chrono::seconds kDevicesEnd{3};
 // A timeout that is longer is none, and would be too long for a clock to count.
 constexpr uint64_t kLongestTimeoutMs = 365ull * 24 * 3600 * 1000;
 
-// At least one: no time at all would mean the default.
-uint64_t MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  return static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
-}
-
 }  // namespace
 
 shoal_error MakeError(shoal_code code, const std::string& message) {
@@ -33,6 +27,11 @@ shoal_error MakeError(shoal_code code, const std::string& message) {
   error.code = code;
   message.copy(error.message, sizeof(error.message) - 1);
   return error;
+}
+
+uint64_t MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
 }
 
 bool GroupHasEnded(shoal_code code) { return code == SHOAL_CANCELLED || code == SHOAL_ABORTED; }

@@ -54,6 +54,9 @@ struct Operation {
 
 shoal_error MakeError(shoal_code code, const std::string& message);
 
+// At least one: no time at all would mean the default, or none.
+uint64_t MillisecondsUntil(std::chrono::steady_clock::time_point deadline);
+
 // Whether a call failed because its group had: whoever failed it says why, and it is not to be aborted for that.
 bool GroupHasEnded(shoal_code code);
 

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,10 +14,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// At least one millisecond: less would mean no timeout.
-std::chrono::milliseconds LeftUntil(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-  return std::max(left, std::chrono::milliseconds(1));
+// kNoTimeout without one.
+std::chrono::milliseconds LeftUntil(std::optional<Clock::time_point> deadline) {
+  return deadline ? std::chrono::milliseconds(MillisecondsUntil(*deadline)) : kNoTimeout;
+}
+
+std::optional<Clock::time_point> DeadlineIn(std::chrono::milliseconds timeout) {
+  return timeout == kNoTimeout ? std::nullopt : std::optional(Clock::now() + timeout);
+}
+
+// nullptr: it has not failed.
+std::exception_ptr ErrorBeforeBarrier(const shoal_error& error) {
+  if (error.code == SHOAL_OK) return nullptr;
+  return MakeException(std::string("shoal: an all-reduce before the barrier failed: ") + error.message);
 }
 
 }  // namespace
@@ -40,9 +50,9 @@ std::exception_ptr Works::exception() const {
 }
 
 bool Works::wait(std::chrono::milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
+  const std::optional<Clock::time_point> deadline = DeadlineIn(timeout);
   bool done = true;
-  for (const auto& work : works_) done = work->wait(timeout == kNoTimeout ? kNoTimeout : LeftUntil(deadline)) && done;
+  for (const auto& work : works_) done = work->wait(LeftUntil(deadline)) && done;
   return done;
 }
 
@@ -62,8 +72,8 @@ std::exception_ptr OperationsOnDevices::Error() const {
   if (std::exception_ptr found = unheard_error_()) return found;
   for (const auto& operation : operations_) {
     shoal_error error = {};
-    if (!operation->complete() || !operation->Wait(0, &error) || error.code == SHOAL_OK) continue;
-    return MakeException(std::string("shoal: an all-reduce before the barrier failed: ") + error.message);
+    if (!operation->complete() || !operation->Wait(0, &error)) continue;
+    if (std::exception_ptr found = ErrorBeforeBarrier(error)) return found;
   }
   return nullptr;
 }
@@ -71,11 +81,9 @@ std::exception_ptr OperationsOnDevices::Error() const {
 void OperationsOnDevices::Await(std::optional<Clock::time_point> until) const {
   for (const auto& operation : operations_) {
     shoal_error error = {};
-    const uint64_t wait_ms = until ? static_cast<uint64_t>(LeftUntil(*until).count()) : UINT64_MAX;
-    TORCH_CHECK_WITH(DistBackendError, operation->Wait(wait_ms, &error),
+    TORCH_CHECK_WITH(DistBackendError, operation->Wait(until ? MillisecondsUntil(*until) : UINT64_MAX, &error),
                      "shoal: the barrier's time is over, and an all-reduce that was called before it is still open");
-    TORCH_CHECK_WITH(DistBackendError, error.code == SHOAL_OK,
-                     "shoal: an all-reduce before the barrier failed: ", error.message);
+    if (std::exception_ptr found = ErrorBeforeBarrier(error)) std::rethrow_exception(found);
   }
   if (std::exception_ptr error = Error()) std::rethrow_exception(error);
 }
@@ -97,10 +105,9 @@ std::exception_ptr BarrierWork::exception() const {
 }
 
 bool BarrierWork::wait(std::chrono::milliseconds timeout) {
-  std::optional<Clock::time_point> until = until_;
-  if (timeout != kNoTimeout) until = Clock::now() + timeout;
-  operations_.Await(until);
-  return barrier_->wait(timeout == kNoTimeout ? kNoTimeout : LeftUntil(*until));
+  const std::optional<Clock::time_point> deadline = DeadlineIn(timeout);
+  operations_.Await(deadline ? deadline : until_);
+  return barrier_->wait(LeftUntil(deadline));
 }
 
 void BarrierWork::synchronize() { barrier_->synchronize(); }

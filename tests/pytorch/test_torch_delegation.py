@@ -168,8 +168,7 @@ def ask_for_what_only_nccl_has(make_group) -> None:
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     for name in ("suspend", "resume", "memory_stats"):
         with pytest.raises(RuntimeError, match="fake"):  # the inner backend, which has none of it either
-            asked = getattr(backend, name)
-            asked()
+            getattr(backend, name)()
 
 
 def test_memory_of_communicators_is_the_inner_backends_matter(cluster):

@@ -583,5 +583,5 @@ def test_a_device_that_fails_is_an_error_on_all_ranks(settings):
     check_that_it_fails_on_all_ranks(settings)
 
 
-def test_so_it_is_with_blocking_wait(settings):
+def test_a_device_that_fails_is_an_error_on_all_ranks_with_blocking_wait(settings):
     check_that_it_fails_on_all_ranks(settings | {"SHOAL_BLOCKING_WAIT": "1"})

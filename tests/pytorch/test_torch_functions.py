@@ -10,6 +10,7 @@ import sys
 
 import pytest
 import torch
+from signatures import arguments_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = pathlib.Path(torch.__path__[0]) / "include/torch/csrc/distributed/c10d/Backend.hpp"
@@ -39,19 +40,8 @@ def declarations() -> str:
 def virtual_functions(header: pathlib.Path) -> dict[str, int]:
     """How many arguments each takes."""
     text = without_comments(header)
-    found = {}
-    for match in re.finditer(r"\bvirtual\b[^;{]*?\b(\w+)\(", text):
-        depth, arguments = 0, [""]
-        for character in text[match.end() :]:
-            depth += (character in "(<") - (character in ")>")
-            if depth < 0:
-                break
-            if character == "," and depth == 0:
-                arguments.append("")
-            else:
-                arguments[-1] += character
-        found[match[1]] = len([argument for argument in arguments if argument.strip()])
-    return found
+    matches = re.finditer(r"\bvirtual\b[^;{]*?\b(\w+)\(", text)
+    return {match[1]: len(arguments_of(text[match.end() :])) for match in matches}
 
 
 def elsewhere(version: str) -> dict[str, int]:
@@ -92,8 +82,7 @@ def test_functions_without_override_take_as_many_arguments_as_torchs(version):
         if name not in FUNCTIONS[version]:
             assert not (version == "installed" and torch.__version__.startswith("2.15.")), f"torch has no {name}"
             continue  # not in an older torch
-        ours = len([part for part in arguments.split(",") if part.strip()])
-        assert FUNCTIONS[version][name] == ours, name
+        assert FUNCTIONS[version][name] == len(arguments_of(arguments)), name
 
 
 if __name__ == "__main__":

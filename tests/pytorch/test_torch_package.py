@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 import torch.utils.cpp_extension
+from signatures import arguments_of
 
 import shoal._C
 
@@ -64,14 +65,7 @@ def told_arguments(function: ast.FunctionDef) -> list[str]:
 def real_arguments(function: Callable) -> list[str]:
     """pybind says them in a function's text: "name(argument: type, *, another: type[one, two]) -> type"."""
     signature = function.__doc__.splitlines()[0]
-    names, depth = [""], 0
-    for character in signature[signature.index("(") + 1 : signature.rindex(") ->")]:
-        depth += (character in "([{<") - (character in ")]}>")
-        if character == "," and depth == 0:
-            names.append("")
-        else:
-            names[-1] += character
-    return [name.partition(":")[0].strip() for name in names if name]
+    return [name.partition(":")[0].strip() for name in arguments_of(signature[signature.index("(") + 1 :])]
 
 
 def differences(where: str, told: list[ast.stmt], real: object) -> list[str]:
