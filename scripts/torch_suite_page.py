@@ -19,26 +19,10 @@ sys.path.insert(0, str(ROOT / "tests/pytorch"))
 
 import conftest  # noqa: E402  isort: skip
 import torch  # noqa: E402  isort: skip
-from torch_cluster import Cluster, clean_environment  # noqa: E402  isort: skip
+from torch_cluster import clean_environment  # noqa: E402  isort: skip
 from torch_suite_runs import PAGE, run_suite  # noqa: E402  isort: skip
 
 LINE = 136
-
-
-def with_servers(logs: pathlib.Path) -> dict[str, dict]:
-    """What Shoal makes of all tests, with a scheduler and two servers."""
-    processes = []
-    try:
-        scheduler, address = conftest.start_program(logs / "scheduler", "shoal-scheduler", "--listen", "127.0.0.1:0")
-        processes.append(scheduler)
-        for number in range(2):
-            options = ("--scheduler", address, "--advertise", "127.0.0.1", "--net-device", "lo")
-            processes.append(conftest.start_program(logs / f"server{number}", "shoal-server", *options)[0])
-        return run_suite("shoal", [], clean_environment(**Cluster(address).environment()))
-    finally:
-        for process in reversed(processes):
-            process.kill()
-            process.wait()
 
 
 def what_was_raised(outcome: dict) -> str:
@@ -104,8 +88,8 @@ Both backends run the same tests: these choose by the backend's name what they t
 
 def main() -> int:
     gloo = run_suite("gloo", [], clean_environment())
-    with tempfile.TemporaryDirectory() as logs:
-        ours = with_servers(pathlib.Path(logs))
+    with tempfile.TemporaryDirectory() as logs, conftest.start_cluster(pathlib.Path(logs)) as cluster:
+        ours = run_suite("shoal", [], clean_environment(**cluster.environment()))
     PAGE.write_text(page(gloo, ours), encoding="utf-8")
     passed = sum(row["outcome"] == "passed" for row in gloo.values())
     print(f"{PAGE.relative_to(ROOT)}: Gloo passes {passed} of {len(gloo)}")
