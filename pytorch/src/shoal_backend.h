@@ -22,6 +22,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
@@ -32,6 +33,8 @@
 #include "pytorch/src/session.h"
 
 namespace shoal::pytorch {
+
+class OperationsOnDevices;
 
 // All-reduces of fewer bytes than this go to the inner backend. 0: none.
 struct InnerLimits {
@@ -157,6 +160,8 @@ class ShoalBackend : public c10d::Backend {
   c10d::Backend& Inner(const c10::Device& device) const;
   c10d::Backend& CpuInner() const;
   c10d::Backend& CudaInner() const { return cuda_inner_ ? *cuda_inner_ : CpuInner(); }
+  // Absent: the group has none.
+  std::optional<OperationsOnDevices> OnDevices();
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
   bool IsForInner(const Tensors& tensors, shoal_reduce_op op) const;
   WorkPtr ReduceOnServers(const Tensors& tensors, c10d::OpType type, const c10d::AllreduceOptions& opts);

@@ -129,27 +129,30 @@ ShoalBackend::WorkPtr ShoalBackend::recvAnysource(Tensors& tensors, int tag) {
   return Gathered(Inner(DeviceOf(tensors)).recvAnysource(tensors, tag), DeviceOf(tensors).is_cpu());
 }
 
-ShoalBackend::WorkPtr ShoalBackend::barrier(const c10d::BarrierOptions& opts) {
-  const bool on_cuda = opts.device ? opts.device->is_cuda() : !opts.device_ids.empty();
-  if (!group_ || group_->takes_devices() == 0) {
-    return Delegate(on_cuda ? c10::kCUDA : c10::kCPU, [&](c10d::Backend& inner) { return inner.barrier(opts); });
-  }
-  OperationsOnDevices operations(group_->StartedOnDevices(), [state = state_] {
+std::optional<OperationsOnDevices> ShoalBackend::OnDevices() {
+  if (!group_ || group_->takes_devices() == 0) return std::nullopt;
+  return OperationsOnDevices(group_->StartedOnDevices(), [state = state_] {
     std::lock_guard lock(state->mutex);
     return state->unheard_error;
   });
-  std::optional<std::chrono::steady_clock::time_point> until;
-  if (opts.timeout > kNoTimeout) until = std::chrono::steady_clock::now() + opts.timeout;
+}
+
+ShoalBackend::WorkPtr ShoalBackend::barrier(const c10d::BarrierOptions& opts) {
+  const bool on_cuda = opts.device ? opts.device->is_cuda() : !opts.device_ids.empty();
+  std::optional<OperationsOnDevices> operations = OnDevices();
+  const std::optional<std::chrono::steady_clock::time_point> until = DeadlineIn(opts.timeout);
   // NCCL may block in the call, and for as long as a rank is missing.
-  if (!opts.asyncOp) operations.Await(until);
+  if (operations && !opts.asyncOp) operations->Await(until);
   return Delegate(on_cuda ? c10::kCUDA : c10::kCPU, [&](c10d::Backend& inner) -> WorkPtr {
     WorkPtr barrier = inner.barrier(opts);
-    if (!opts.asyncOp || !barrier) return barrier;
-    return c10::make_intrusive<BarrierWork>(getRank(), std::move(operations), std::move(barrier), until);
+    if (!operations || !opts.asyncOp || !barrier) return barrier;
+    return c10::make_intrusive<BarrierWork>(getRank(), std::move(*operations), std::move(barrier), until);
   });
 }
 
 void ShoalBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  // Rank 0 names a rank that waits here as one that did not come.
+  if (const std::optional<OperationsOnDevices> operations = OnDevices()) operations->Await(DeadlineIn(opts.timeout));
   CpuInner().monitoredBarrier(opts, wait_all_ranks);
 }
 

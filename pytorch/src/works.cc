@@ -19,10 +19,6 @@ std::chrono::milliseconds LeftUntil(std::optional<Clock::time_point> deadline) {
   return deadline ? std::chrono::milliseconds(MillisecondsUntil(*deadline)) : kNoTimeout;
 }
 
-std::optional<Clock::time_point> DeadlineIn(std::chrono::milliseconds timeout) {
-  return timeout == kNoTimeout ? std::nullopt : std::optional(Clock::now() + timeout);
-}
-
 // nullptr: it has not failed.
 std::exception_ptr ErrorBeforeBarrier(const shoal_error& error) {
   if (error.code == SHOAL_OK) return nullptr;
@@ -30,6 +26,10 @@ std::exception_ptr ErrorBeforeBarrier(const shoal_error& error) {
 }
 
 }  // namespace
+
+std::optional<Clock::time_point> DeadlineIn(std::chrono::milliseconds timeout) {
+  return timeout > kNoTimeout ? std::optional(Clock::now() + timeout) : std::nullopt;
+}
 
 Works::Works(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works)
     : Work(rank, c10d::OpType::COALESCED), works_(std::move(works)) {}

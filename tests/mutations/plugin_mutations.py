@@ -25,8 +25,8 @@ PLUGIN_MUTATIONS = [
         "a barrier waits for the all-reduces on devices that were called before",
         (
             "pytorch/src/shoal_backend_delegated.cc",
-            "operations(group_->StartedOnDevices(), ",
-            "operations({}, ",
+            "OperationsOnDevices(group_->StartedOnDevices(), ",
+            "OperationsOnDevices({}, ",
         ),
         test=BARRIER,
     ),

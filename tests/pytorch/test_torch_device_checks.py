@@ -202,16 +202,17 @@ def test_a_mesh_beside_a_bound_device(cluster):
     run_ranks(4, make_a_mesh_beside_a_bound_device, init=False, environment=environment)
 
 
-def lose_a_rank_before_a_barrier() -> tuple[str, str]:
+def lose_a_rank_before_a_barrier() -> tuple[str, ...]:
     cuda, rank = device_under_test.load(), dist.get_rank()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     dist.all_reduce(tensor)
     dist.barrier()
     dist.barrier(async_op=True).wait()
+    dist.monitored_barrier()
     if rank == 1:
         hear("called")
         dist.distributed_c10d._get_default_group().abort()
-        return "", ""
+        return ()
     dist.all_reduce(tensor)  # no error yet
     barrier = dist.barrier(async_op=True)
     assert not barrier.is_completed()
@@ -227,9 +228,13 @@ def lose_a_rank_before_a_barrier() -> tuple[str, str]:
         with pytest.raises(dist.DistBackendError) as later:
             dist.barrier()
         time.sleep(0.01)
-    return str(first.value), str(later.value)
+    with pytest.raises(dist.DistBackendError) as monitored:
+        dist.monitored_barrier()
+    return str(first.value), str(later.value), str(monitored.value)
 
 
 def test_a_barrier_has_the_error_of_a_reduction_that_nobody_else_has_heard_of(settings):
-    for message in run_ranks(2, lose_a_rank_before_a_barrier, environment=settings)[0]:
+    messages = run_ranks(2, lose_a_rank_before_a_barrier, environment=settings)[0]
+    assert len(messages) == 3
+    for message in messages:
         assert "all-reduce" in message and "rank 1" in message and "aborted" in message
