@@ -86,8 +86,8 @@ class ShoalBackend : public c10d::Backend {
   WorkPtr send(Tensors& tensors, int destination, int tag) override;
   WorkPtr recv(Tensors& tensors, int source, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
-  // Waits for the all-reduces on devices that were called before as well, and has their errors: in the call or, of an
-  // asynchronous one, in the work's wait().
+  // Both wait for the all-reduces on devices that were called before as well, and have their errors: in the call or, of
+  // an asynchronous barrier, in the work's wait().
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
@@ -160,7 +160,7 @@ class ShoalBackend : public c10d::Backend {
   c10d::Backend& Inner(const c10::Device& device) const;
   c10d::Backend& CpuInner() const;
   c10d::Backend& CudaInner() const { return cuda_inner_ ? *cuda_inner_ : CpuInner(); }
-  // Absent: the group has none.
+  // Absent: the group takes no tensors on devices.
   std::optional<OperationsOnDevices> OnDevices();
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
   bool IsForInner(const Tensors& tensors, shoal_reduce_op op) const;

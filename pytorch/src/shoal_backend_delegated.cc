@@ -11,6 +11,12 @@ c10::Device DeviceOf(const std::vector<at::Tensor>& tensors) {
   return tensors.empty() ? c10::Device(c10::kCPU) : tensors.front().device();
 }
 
+// Absent if none is set.
+std::optional<std::chrono::steady_clock::time_point> DeadlineOf(const c10d::BarrierOptions& opts) {
+  if (opts.timeout <= kNoTimeout) return std::nullopt;
+  return std::chrono::steady_clock::now() + opts.timeout;
+}
+
 }  // namespace
 
 c10d::Backend& ShoalBackend::Inner(const c10::Device& device) const {
@@ -140,7 +146,7 @@ std::optional<OperationsOnDevices> ShoalBackend::OnDevices() {
 ShoalBackend::WorkPtr ShoalBackend::barrier(const c10d::BarrierOptions& opts) {
   const bool on_cuda = opts.device ? opts.device->is_cuda() : !opts.device_ids.empty();
   std::optional<OperationsOnDevices> operations = OnDevices();
-  const std::optional<std::chrono::steady_clock::time_point> until = DeadlineIn(opts.timeout);
+  const std::optional<std::chrono::steady_clock::time_point> until = DeadlineOf(opts);
   // NCCL may block in the call, and for as long as a rank is missing.
   if (operations && !opts.asyncOp) operations->Await(until);
   return Delegate(on_cuda ? c10::kCUDA : c10::kCPU, [&](c10d::Backend& inner) -> WorkPtr {
@@ -151,9 +157,14 @@ ShoalBackend::WorkPtr ShoalBackend::barrier(const c10d::BarrierOptions& opts) {
 }
 
 void ShoalBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
-  // Rank 0 names a rank that waits here as one that did not come.
-  if (const std::optional<OperationsOnDevices> operations = OnDevices()) operations->Await(DeadlineIn(opts.timeout));
+  const std::optional<OperationsOnDevices> operations = OnDevices();
+  const std::optional<std::chrono::steady_clock::time_point> until = DeadlineOf(opts);
+  if (operations) {
+    if (std::exception_ptr error = operations->Error()) std::rethrow_exception(error);
+  }
+  // First: it names the ranks that did not come, and an all-reduce may be open because they did not.
   CpuInner().monitoredBarrier(opts, wait_all_ranks);
+  if (operations) operations->Await(until);
 }
 
 void ShoalBackend::startCoalescing() {

@@ -14,22 +14,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// kNoTimeout without one.
-std::chrono::milliseconds LeftUntil(std::optional<Clock::time_point> deadline) {
-  return deadline ? std::chrono::milliseconds(MillisecondsUntil(*deadline)) : kNoTimeout;
-}
-
 // nullptr: it has not failed.
 std::exception_ptr ErrorBeforeBarrier(const shoal_error& error) {
   if (error.code == SHOAL_OK) return nullptr;
   return MakeException(std::string("shoal: an all-reduce before the barrier failed: ") + error.message);
 }
 
-}  // namespace
-
+// Absent for kNoTimeout.
 std::optional<Clock::time_point> DeadlineIn(std::chrono::milliseconds timeout) {
-  return timeout > kNoTimeout ? std::optional(Clock::now() + timeout) : std::nullopt;
+  return timeout == kNoTimeout ? std::nullopt : std::optional(Clock::now() + timeout);
 }
+
+// kNoTimeout without one.
+std::chrono::milliseconds LeftUntil(std::optional<Clock::time_point> deadline) {
+  return deadline ? std::chrono::milliseconds(MillisecondsUntil(*deadline)) : kNoTimeout;
+}
+
+}  // namespace
 
 Works::Works(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works)
     : Work(rank, c10d::OpType::COALESCED), works_(std::move(works)) {}

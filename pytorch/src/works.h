@@ -17,9 +17,6 @@
 
 namespace shoal::pytorch {
 
-// Absent without a timeout, which is kNoTimeout or kUnsetTimeout.
-std::optional<std::chrono::steady_clock::time_point> DeadlineIn(std::chrono::milliseconds timeout);
-
 // Complete when all of them are.
 class Works final : public c10d::Work {
  public:

@@ -31,6 +31,22 @@ PLUGIN_MUTATIONS = [
         test=BARRIER,
     ),
     mutation(
+        "monitored-barrier-is-ahead-of-the-devices",
+        "a monitored barrier waits for the all-reduces on devices that were called before",
+        ("pytorch/src/shoal_backend_delegated.cc", "  if (operations) operations->Await(until);\n", ""),
+        test=of_checks("test_barriers_wait_for_reductions_on_devices_as_long_as_they_are_told[through servers]"),
+    ),
+    mutation(
+        "barrier-has-no-deadline",
+        "a barrier's timeout counts for the all-reduces on devices that it waits for",
+        (
+            "pytorch/src/shoal_backend_delegated.cc",
+            "  return std::chrono::steady_clock::now() + opts.timeout;\n",
+            "  return std::nullopt;\n",
+        ),
+        test=of_checks("test_barriers_wait_for_reductions_on_devices_as_long_as_they_are_told[through servers]"),
+    ),
+    mutation(
         "error-that-nobody-has-heard-is-forgotten",
         "a barrier raises the error of an all-reduce on a device, whenever that has failed",
         (

@@ -82,6 +82,11 @@ def hear(word: str) -> None:
     dist.distributed_c10d._get_default_store().wait([word], GROUP_TIMEOUT)
 
 
+def monitored_barrier(timeout: datetime.timedelta = GROUP_TIMEOUT) -> None:
+    """Of the default group. The function of torch.distributed refuses groups but Gloo's own in torch 2.11."""
+    dist.distributed_c10d._get_default_group().monitored_barrier(timeout, False)
+
+
 @functools.cache
 def _fork_server() -> multiprocessing.context.BaseContext:
     # One thread, also in the threads that run callbacks: the bits of a matrix product depend on the number of threads.

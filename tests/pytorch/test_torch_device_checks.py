@@ -2,12 +2,14 @@
 before barriers, and what waiting for devices costs; on torch's CUDA devices over the simulated driver, or on a GPU with
 TEST_ON_GPU=1."""
 
+import datetime
 import functools
 import gc
 import os
 import pathlib
 import re
 import subprocess
+import threading
 import time
 
 import device_under_test
@@ -15,9 +17,10 @@ import pytest
 import shoal
 import torch
 import torch.distributed as dist
-from rank_processes import hear, run_ranks, say
+from rank_processes import hear, monitored_barrier, run_ranks, say
 from torch.distributed.device_mesh import init_device_mesh
 
+LATE_SECONDS = 0.5
 ELEMENTS = 100_003  # some chunks, and no round number
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHOALCTL = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")) / "shoalctl"
@@ -63,7 +66,7 @@ def reduce_with_a_guard(make_group) -> tuple[float, str]:
     dist.all_reduce(tensor)
     assert (cuda.on_host(tensor) == 1).all()
     norm = (shoal.statistics()["result_square_sum"] - before) ** 0.5
-    dist.monitored_barrier()  # over Gloo: an abort ends ops that other ranks are not done with
+    monitored_barrier()  # over Gloo: an abort ends ops that other ranks are not done with
     contribution = torch.full((ELEMENTS,), 0.5)
     if dist.get_rank() == 1:
         contribution[ELEMENTS - 7] = torch.nan
@@ -202,13 +205,40 @@ def test_a_mesh_beside_a_bound_device(cluster):
     run_ranks(4, make_a_mesh_beside_a_bound_device, init=False, environment=environment)
 
 
+def call_barriers_while_a_device_is_late() -> None:
+    cuda = device_under_test.load()
+    tensor = cuda.on_device(torch.zeros(ELEMENTS))
+    group = dist.distributed_c10d._get_default_group()
+    soon = datetime.timedelta(seconds=LATE_SECONDS)
+    synchronous, asynchronous = dist.BarrierOptions(), dist.BarrierOptions()
+    synchronous.timeout = asynchronous.timeout = soon
+    synchronous.asyncOp = False
+    dist.all_reduce(tensor)
+    for barrier in (
+        lambda: group.barrier(synchronous),
+        lambda: group.barrier(asynchronous).wait(),
+        lambda: monitored_barrier(soon),
+    ):
+        gate = cuda.hold_stream()
+        dist.all_reduce(tensor)
+        with pytest.raises(dist.DistBackendError, match="the barrier's time is over"):
+            barrier()
+        threading.Timer(LATE_SECONDS, gate.open).start()
+        begin = time.monotonic()
+        monitored_barrier()
+        assert time.monotonic() - begin > LATE_SECONDS / 2
+
+
+def test_barriers_wait_for_reductions_on_devices_as_long_as_they_are_told(settings):
+    run_ranks(2, call_barriers_while_a_device_is_late, environment=settings)
+
+
 def lose_a_rank_before_a_barrier() -> tuple[str, ...]:
     cuda, rank = device_under_test.load(), dist.get_rank()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
     dist.all_reduce(tensor)
     dist.barrier()
     dist.barrier(async_op=True).wait()
-    dist.monitored_barrier()
     if rank == 1:
         hear("called")
         dist.distributed_c10d._get_default_group().abort()
@@ -229,7 +259,7 @@ def lose_a_rank_before_a_barrier() -> tuple[str, ...]:
             dist.barrier()
         time.sleep(0.01)
     with pytest.raises(dist.DistBackendError) as monitored:
-        dist.monitored_barrier()
+        monitored_barrier()
     return str(first.value), str(later.value), str(monitored.value)
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from rank_processes import Failure, run_ranks
+from rank_processes import Failure, monitored_barrier, run_ranks
 
 import shoal
 
@@ -61,7 +61,7 @@ def reduce_a_nan() -> tuple[str, str, float]:
     tensor = torch.full((3, 100), 0.5)
     dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
     norm = math.sqrt(shoal.statistics()["result_square_sum"] - before)
-    dist.monitored_barrier()  # over Gloo: an abort ends ops that other ranks are not done with
+    monitored_barrier()  # over Gloo: an abort ends ops that other ranks are not done with
     if dist.get_rank() == 1:
         tensor[2, 7] = math.nan
     try:
