@@ -21,6 +21,7 @@ from rank_processes import hear, monitored_barrier, run_ranks, say
 from torch.distributed.device_mesh import init_device_mesh
 
 LATE_SECONDS = 0.5
+MONITORED_TIMEOUT = datetime.timedelta(seconds=5)
 ELEMENTS = 100_003  # some chunks, and no round number
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHOALCTL = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")) / "shoalctl"
@@ -210,14 +211,13 @@ def call_barriers_while_a_device_is_late() -> None:
     tensor = cuda.on_device(torch.zeros(ELEMENTS))
     group = dist.distributed_c10d._get_default_group()
     soon = datetime.timedelta(seconds=LATE_SECONDS)
-    synchronous, asynchronous = dist.BarrierOptions(), dist.BarrierOptions()
-    synchronous.timeout = asynchronous.timeout = soon
-    synchronous.asyncOp = False
+    synchronous = dist.BarrierOptions()
+    synchronous.timeout, synchronous.asyncOp = soon, False
     dist.all_reduce(tensor)
     for barrier in (
         lambda: group.barrier(synchronous),
-        lambda: group.barrier(asynchronous).wait(),
-        lambda: monitored_barrier(soon),
+        lambda: dist.barrier(async_op=True).wait(soon),
+        lambda: monitored_barrier(MONITORED_TIMEOUT),  # in which the other rank has to come as well
     ):
         gate = cuda.hold_stream()
         dist.all_reduce(tensor)
