@@ -119,18 +119,19 @@ class Process:
     def pid(self) -> int:
         return self.process.pid
 
-    def wait_for_line(self, pattern: str, timeout_s: float = PATIENCE_S) -> re.Match[str]:
-        """The first line of the output in which the pattern is found, also when it came before the call."""
+    def wait_for_line(self, pattern: str, timeout_s: float = PATIENCE_S, after: int = 0) -> re.Match[str]:
+        """The first line of the output in which the pattern is found, also when it came before the call; not among the
+        first `after` ones."""
         expression = re.compile(pattern)
         deadline = time.monotonic() + timeout_s
-        seen = 0
+        seen = after
         with self._changed:
             while True:
                 for line in self._lines[seen:]:
                     match = expression.search(line)
                     if match:
                         return match
-                seen = len(self._lines)
+                seen = max(seen, len(self._lines))
                 assert not self._ended, f"ended without a line like {pattern!r}:\n{self}"
                 assert self._changed.wait(max(deadline - time.monotonic(), 0)), f"no line like {pattern!r}:\n{self}"
 
