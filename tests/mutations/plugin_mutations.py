@@ -18,6 +18,9 @@ def of_group(name: str) -> CxxTest:
 BARRIER = of_checks(
     "test_a_barrier_has_the_error_of_a_reduction_that_nobody_else_has_heard_of[through servers]"
 )
+LATE_DEVICE = of_checks(
+    "test_barriers_wait_for_reductions_on_devices_as_long_as_they_are_told[through servers]"
+)
 
 PLUGIN_MUTATIONS = [
     mutation(
@@ -34,7 +37,7 @@ PLUGIN_MUTATIONS = [
         "monitored-barrier-is-ahead-of-the-devices",
         "a monitored barrier waits for the all-reduces on devices that were called before",
         ("pytorch/src/shoal_backend_delegated.cc", "  if (operations) operations->Await(until);\n", ""),
-        test=of_checks("test_barriers_wait_for_reductions_on_devices_as_long_as_they_are_told[through servers]"),
+        test=LATE_DEVICE,
     ),
     mutation(
         "barrier-has-no-deadline",
@@ -44,7 +47,7 @@ PLUGIN_MUTATIONS = [
             "  return std::chrono::steady_clock::now() + opts.timeout;\n",
             "  return std::nullopt;\n",
         ),
-        test=of_checks("test_barriers_wait_for_reductions_on_devices_as_long_as_they_are_told[through servers]"),
+        test=LATE_DEVICE,
     ),
     mutation(
         "error-that-nobody-has-heard-is-forgotten",

@@ -120,8 +120,8 @@ class Process:
         return self.process.pid
 
     def wait_for_line(self, pattern: str, timeout_s: float = PATIENCE_S, after: int = 0) -> re.Match[str]:
-        """The first line of the output in which the pattern is found, also when it came before the call; not among the
-        first `after` ones."""
+        """The first line of the output in which the pattern is found, also when it came before the call. `after`: how
+        many lines, which have come, are passed over."""
         expression = re.compile(pattern)
         deadline = time.monotonic() + timeout_s
         seen = after
@@ -131,7 +131,7 @@ class Process:
                     match = expression.search(line)
                     if match:
                         return match
-                seen = max(seen, len(self._lines))
+                seen = len(self._lines)
                 assert not self._ended, f"ended without a line like {pattern!r}:\n{self}"
                 assert self._changed.wait(max(deadline - time.monotonic(), 0)), f"no line like {pattern!r}:\n{self}"
 

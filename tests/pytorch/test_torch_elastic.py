@@ -6,9 +6,8 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 
-from torch_cluster import clean_environment
+from torch_cluster import TORCHRUN, clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORLD_SIZE = 2
@@ -18,8 +17,7 @@ CHECKPOINT_EVERY = 3
 
 def start_training(text: pathlib.Path, environment: dict[str, str], *options: str) -> subprocess.Popen:
     command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
-        "--nproc-per-node", str(WORLD_SIZE), "--max-restarts", "2", str(ROOT / "examples/train_gpt.py"),
+        *TORCHRUN, "--nproc-per-node", str(WORLD_SIZE), "--max-restarts", "2", str(ROOT / "examples/train_gpt.py"),
         "--text", str(text), "--steps", str(STEPS), "--report-every", "1", "--width", "32", "--layers", "1",
         "--heads", "2",
         *options,

@@ -1,25 +1,27 @@
-"""A wheel is built from the source distribution of the Python package and works, and the package says its types."""
+"""The source distribution of the Python package has all that its sources include, a wheel is built from it alone and
+works, and the package says its types."""
 
 import ast
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from collections.abc import Callable
 
 import pytest
+import torch.utils.cpp_extension
 from signatures import arguments_of
-from torch_cluster import clean_environment
+from simulated_device import CCACHE
+from torch_cluster import TORCHRUN, clean_environment
 
 import shoal._C
+from shoal import membership
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-LIBRARY = ROOT / "build" / "lib" / "libshoal.so"
-CCACHE = "/usr/lib/ccache"
 SCRIPT = """
 import os, torch, torch.distributed as dist, shoal
 assert shoal.__file__.startswith(os.environ["PYTHONPATH"]), shoal.__file__
@@ -42,6 +44,28 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder / archive.name.removesuffix(".tar.gz")
 
 
+def test_a_source_distribution_has_every_source(unpacked):
+    def sources(folder: pathlib.Path) -> set[str]:
+        return {path.name for path in folder.iterdir() if path.suffix in (".cc", ".h")}
+
+    compiled = {path.name for path in (unpacked / "src").iterdir()}
+    included = re.findall(r'#include "pytorch/src/(.*\.cc)"', (unpacked / "src" / "torch_sources.cc").read_text())
+    assert compiled | set(included) == {name for name in sources(ROOT / "pytorch" / "src") if name.endswith(".cc")}
+    assert sources(unpacked / "root" / "pytorch" / "src") == sources(ROOT / "pytorch" / "src")
+
+
+def test_a_source_distribution_has_every_header(unpacked):
+    for source in sorted((unpacked / "src").glob("*.cc")):
+        folders = [unpacked / "root", *torch.utils.cpp_extension.include_paths(), sysconfig.get_path("include")]
+        command = ["g++", "-std=c++20", "-M", *(f"-I{folder}" for folder in folders), source]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert result.returncode == 0, result.stderr
+        used = [pathlib.Path(path) for path in result.stdout.replace("\\\n", " ").split() if str(ROOT) in path]
+        # The environment with torch lies in build/.
+        own = [str(path) for path in used if not path.is_relative_to(ROOT / "build")]
+        assert not own, f"{source.name} uses files of the repository: {own}"
+
+
 @pytest.mark.timeout(900)
 def test_a_wheel_is_built_from_a_source_distribution_alone(unpacked, tmp_path):
     # The compiler's cache finds what it compiled elsewhere when paths below this folder do not count.
@@ -57,11 +81,9 @@ def test_a_wheel_is_built_from_a_source_distribution_alone(unpacked, tmp_path):
         file.extractall(tmp_path / "site")
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    library = os.environ.get("SHOAL_LIBRARY", str(LIBRARY))
-    environment = clean_environment(PYTHONPATH=str(tmp_path / "site"), SHOAL_LIBRARY=library)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
+    environment = clean_environment(PYTHONPATH=str(tmp_path / "site"), SHOAL_LIBRARY=membership.library_path())
     run = subprocess.run(
-        [*command, "--nproc-per-node", "2", script], env=environment, capture_output=True, text=True, timeout=120,
+        [*TORCHRUN, "--nproc-per-node", "2", script], env=environment, capture_output=True, text=True, timeout=120,
         check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr

@@ -4,10 +4,9 @@ and the gradients of HSDP's replicas go through the servers."""
 import json
 import pathlib
 import subprocess
-import sys
 
 import pytest
-from torch_cluster import Cluster, clean_environment
+from torch_cluster import TORCHRUN, Cluster, clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = 25  # of one epoch
@@ -21,8 +20,7 @@ def train(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory):
     def run(parallel: str, backend: str = "shoal") -> dict:
         summary = folder / f"{parallel}-{backend}.json"
         command = [
-            sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
-            "--nproc-per-node", "4", str(ROOT / "examples/train_digits.py"), "--parallel", parallel,
+            *TORCHRUN, "--nproc-per-node", "4", str(ROOT / "examples/train_digits.py"), "--parallel", parallel,
             "--backend", backend, "--epochs", "1", "--summary", str(summary),
         ]  # fmt: skip
         ended = subprocess.run(

@@ -14,7 +14,7 @@ import time
 import pytest
 from shoal import _C, membership
 from simulated_device import DRIVER
-from torch_cluster import clean_environment
+from torch_cluster import TORCHRUN, clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUN_SECONDS = 300
@@ -43,10 +43,10 @@ def with_servers(**more: str) -> dict[str, str]:
 
 
 def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=RUN_SECONDS, env=with_servers(**environment), check=False
-    )
+        [*TORCHRUN, *arguments], capture_output=True, text=True, timeout=RUN_SECONDS, env=with_servers(**environment),
+        check=False,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("node_reduce", ["off", "auto"])

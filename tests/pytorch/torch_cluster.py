@@ -3,7 +3,11 @@ several conftest modules."""
 
 import dataclasses
 import os
+import sys
 import uuid
+
+# Before its arguments, the script and the script's.
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
 
 
 def clean_environment(**more: str) -> dict[str, str]:
