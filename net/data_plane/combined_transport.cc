@@ -113,16 +113,12 @@ TransportReport CombinedTransport::Report(std::span<const PeerId> peers) const {
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeCombinedTransport(std::unique_ptr<ShmTransport> same_node,
                                                                  std::unique_ptr<Transport> network) {
-  FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  absl::StatusOr<FileDescriptor> epoll = MakeEpoll();
+  if (!epoll.ok()) return epoll.status();
   for (const int fd : {same_node->wake_fd(), network->wake_fd()}) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (!epoll.valid() || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-      return absl::ResourceExhaustedError(absl::StrCat("can't create an epoll descriptor: ", std::strerror(errno),
-                                                       " (raise the limit of open files, ulimit -n)"));
-    }
+    if (absl::Status status = WatchBorrowed(fd, epoll->get(), /*key=*/0); !status.ok()) return status;
   }
-  return std::make_unique<CombinedTransport>(std::move(same_node), std::move(network), std::move(epoll));
+  return std::make_unique<CombinedTransport>(std::move(same_node), std::move(network), *std::move(epoll));
 }
 
 }  // namespace shoal

@@ -65,29 +65,16 @@ bool IsOfThisUser(int socket) {
 
 }  // namespace
 
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  if (this != &other) {
-    Reset();
-    fd_ = other.Release();
-  }
-  return *this;
-}
-
-int FileDescriptor::Release() { return std::exchange(fd_, -1); }
-
-void FileDescriptor::Reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 absl::StatusOr<FileDescriptor> ListenOnThisNode(const std::string& address) {
   absl::StatusOr<FileDescriptor> listener = MakeSocket();
   if (!listener.ok()) return listener.status();
   const AbstractName name = NameOf(address);
   if (bind(listener->get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0 ||
       listen(listener->get(), kBacklog) != 0) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("can't listen at the Unix socket of ", address, ": ", std::strerror(errno)));
+    const int error = errno;
+    const std::string text = absl::StrCat("can't listen at the Unix socket of ", address, ": ", std::strerror(error));
+    if (error == EADDRINUSE) return absl::AlreadyExistsError(text);
+    return IsShortage(error) ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
   }
   return listener;
 }

@@ -18,25 +18,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "process/file_descriptor.h"
 
 namespace shoal {
-
-// A descriptor that is closed with its owner.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  ~FileDescriptor() { Reset(); }
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  int Release();
-  void Reset();
-
- private:
-  int fd_;
-};
 
 // What each side tells the other first. With it go the descriptors of its outbox, its arena and, if region_bytes is not
 // 0, its region.
@@ -55,7 +39,8 @@ struct ReceivedGreeting {
   std::vector<FileDescriptor> memory;
 };
 
-// AlreadyExists: another process listens at that name. ResourceExhausted: no descriptors.
+// AlreadyExists: another process listens at that name. ResourceExhausted: no descriptors. Internal: the kernel refuses
+// it for another reason.
 absl::StatusOr<FileDescriptor> ListenOnThisNode(const std::string& address);
 // Invalid if no process of this user waits among those looked at: call again while the listener is readable.
 // ResourceExhausted: one waits, and there are no descriptors; the listener stays readable.

@@ -130,8 +130,8 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
     PeerId id;
     PeerState state = PeerState::kGuest;
     std::string name;  // for messages
-    FileDescriptor socket;
-    FileDescriptor process;  // readable when the process has ended; may be invalid
+    WatchedDescriptor socket;
+    WatchedDescriptor process;  // readable when the process has ended; may be invalid
     std::unique_ptr<OwnedMemory> outbox_memory;
     std::unique_ptr<OutboxWriter> outbox;
     // From its greeting.
@@ -172,13 +172,11 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
 
   // shm_peers.cc
   absl::Status CheckRoomForPeer() const;
-  absl::Status Watch(int fd, uint64_t key);
   Peer* AddPeer(PeerState state, FileDescriptor socket, std::string name);
   void AcceptGuests();
   // Without descriptors: for a moment.
   void PauseAccepting();
   void ResumeAccepting();
-  void WatchListener(uint32_t events);
   void ForgetGuest(Peer& peer);
   void Greet(Peer& peer);  // sends our greeting
   void OnGreeting(Peer& peer);
@@ -236,8 +234,8 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
   std::unique_ptr<OwnedMemory> arena_memory_;  // the status page, then the arena
   std::unique_ptr<WakeUp> wake_up_;
   FileDescriptor epoll_;
-  FileDescriptor listener_;
-  FileDescriptor pause_;  // a timer; readable when accepting is to go on
+  WatchedDescriptor listener_;
+  WatchedDescriptor pause_;  // a timer; readable when accepting is to go on
   uint64_t next_id_;
   absl::flat_hash_map<PeerId, std::unique_ptr<Peer>> peers_;  // looked up; walked only at the end
   std::vector<Peer*> up_;

@@ -40,30 +40,22 @@ absl::Status ShmTransportImpl::Start() {
   absl::StatusOr<std::unique_ptr<WakeUp>> wake_up = WakeUp::Make();
   if (!wake_up.ok()) return wake_up.status();
   wake_up_ = *std::move(wake_up);
-  epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_.valid()) return absl::ResourceExhaustedError(absl::StrCat("no epoll: ", std::strerror(errno)));
-  if (absl::Status status = Watch(wake_up_->fd(), kWakeUpKey); !status.ok()) return status;
+  absl::StatusOr<FileDescriptor> epoll = MakeEpoll();
+  if (!epoll.ok()) return epoll.status();
+  epoll_ = *std::move(epoll);
+  if (absl::Status status = WatchBorrowed(wake_up_->fd(), epoll_.get(), kWakeUpKey); !status.ok()) return status;
   if (options_.listen_address.empty()) return absl::OkStatus();
   absl::StatusOr<FileDescriptor> listener = ListenOnThisNode(options_.listen_address);
   if (!listener.ok()) return listener.status();
-  listener_ = *std::move(listener);
-  pause_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!pause_.valid()) return absl::ResourceExhaustedError(absl::StrCat("no timer: ", std::strerror(errno)));
-  if (absl::Status status = Watch(pause_.get(), kPauseKey); !status.ok()) return status;
-  return Watch(listener_.get(), kListenerKey);
+  FileDescriptor pause(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!pause.valid()) return absl::ResourceExhaustedError(absl::StrCat("no timer: ", std::strerror(errno)));
+  if (absl::Status status = pause_.Watch(std::move(pause), epoll_.get(), kPauseKey); !status.ok()) return status;
+  return listener_.Watch(*std::move(listener), epoll_.get(), kListenerKey, EPOLLIN);
 }
 
 // Memory that we lent stays readable for peers that have it mapped, and is not written any more.
 ShmTransportImpl::~ShmTransportImpl() {
   for (const auto& [id, peer] : peers_) SayStage(*peer, SideStage::kDoneReading);
-}
-
-absl::Status ShmTransportImpl::Watch(int fd, uint64_t key) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.u64 = key;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("epoll can't watch one more descriptor: ", std::strerror(errno)));
 }
 
 absl::Status ShmTransportImpl::CheckRoomForPeer() const {
@@ -73,18 +65,16 @@ absl::Status ShmTransportImpl::CheckRoomForPeer() const {
 
 ShmTransportImpl::Peer* ShmTransportImpl::AddPeer(PeerState state, FileDescriptor socket, std::string name) {
   const PeerId id(next_id_++);
-  if (!Watch(socket.get(), id.value()).ok()) return nullptr;
   auto peer = std::make_unique<Peer>();
   peer->id = id;
   peer->state = state;
   peer->name = std::move(name);
-  peer->socket = std::move(socket);
+  if (!peer->socket.Watch(std::move(socket), epoll_.get(), id.value()).ok()) return nullptr;
   // A process that forked without exec leaves its sockets open when it dies. Without a descriptor for its process (an
   // old kernel, another PID namespace, none left) the sockets' end must do.
-  if (absl::StatusOr<FileDescriptor> process = OtherProcess(peer->socket.get()); process.ok()) {
-    peer->process = *std::move(process);
+  if (absl::StatusOr<FileDescriptor> process = OtherProcess(peer->socket.get()); process.ok() && process->valid()) {
+    peer->process.Watch(*std::move(process), epoll_.get(), id.value() | kProcessBit).IgnoreError();
   }
-  if (peer->process.valid() && !Watch(peer->process.get(), id.value() | kProcessBit).ok()) peer->process.Reset();
   return peers_.emplace(id, std::move(peer)).first->second.get();
 }
 
@@ -120,7 +110,7 @@ void ShmTransportImpl::AcceptGuests() {
 
 // A listener stays readable until somebody has been accepted, and would keep the loop awake.
 void ShmTransportImpl::PauseAccepting() {
-  WatchListener(0);
+  listener_.WatchFor(0);
   const itimerspec once{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = kPauseNs}};
   timerfd_settime(pause_.get(), 0, &once, nullptr);
 }
@@ -128,18 +118,12 @@ void ShmTransportImpl::PauseAccepting() {
 void ShmTransportImpl::ResumeAccepting() {
   uint64_t expirations = 0;
   [[maybe_unused]] const ssize_t got = read(pause_.get(), &expirations, sizeof(expirations));
-  WatchListener(EPOLLIN);
-}
-
-void ShmTransportImpl::WatchListener(uint32_t events) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = kListenerKey;
-  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+  listener_.WatchFor(EPOLLIN);
 }
 
 void ShmTransportImpl::ForgetGuest(Peer& peer) {
   std::erase(guests_, peer.id);
+  peer.socket.HangUp();
   Forget(peer);
 }
 

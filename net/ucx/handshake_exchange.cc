@@ -23,12 +23,11 @@ bool IsWhole(std::span<const std::byte> bytes) {
 }
 
 // Reads away what waits, so that closing the socket doesn't reset the connection and take with it what was sent.
-void HangUpAfterTheLastWord(int fd) {
-  shutdown(fd, SHUT_WR);
+void HangUpAfterTheLastWord(const FileDescriptor& socket) {
+  shutdown(socket.get(), SHUT_WR);
   std::array<std::byte, 4096> buffer;
-  for (int i = 0; i < 16 && recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT) > 0; ++i) {
+  for (int i = 0; i < 16 && recv(socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT) > 0; ++i) {
   }
-  close(fd);
 }
 
 }  // namespace
@@ -41,14 +40,14 @@ void HandshakeSockets::Send(Connection& connection, std::vector<std::byte> bytes
 void HandshakeSockets::SendMore(Connection& connection) {
   std::vector<std::byte>& rest = connection.outgoing;
   while (!rest.empty()) {
-    const ssize_t sent = send(connection.fd, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = send(connection.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) break;
     rest.erase(rest.begin(), rest.begin() + sent);
   }
   // An error that isn't "later" is reported by the next read as well.
   const uint32_t events = rest.empty() || errno != EAGAIN ? EPOLLIN : EPOLLIN | EPOLLOUT;
-  WatchAs(connection.fd, connection.id.value(), events, EPOLL_CTL_MOD).IgnoreError();
+  connection.socket.WatchFor(events);
 }
 
 void HandshakeSockets::Welcome(ConnectionId id, const HandshakeMessage& welcome) {
@@ -62,16 +61,16 @@ void HandshakeSockets::Refuse(ConnectionId id, const std::string& why) {
   refusal.kind = HandshakeKind::kRefusal;
   refusal.refusal = why;
   const std::vector<std::byte> bytes = EncodeHandshake(refusal);
-  [[maybe_unused]] const ssize_t sent = send(connection->fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, connection->fd, nullptr);
-  HangUpAfterTheLastWord(std::exchange(connection->fd, -1));
+  [[maybe_unused]] const ssize_t sent =
+      send(connection->socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  HangUpAfterTheLastWord(connection->socket.Release());
   Drop(*connection);
 }
 
 void HandshakeSockets::Receive(Connection& connection) {
   std::array<std::byte, 4096> buffer;
   for (;;) {
-    const ssize_t got = recv(connection.fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    const ssize_t got = recv(connection.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     // What was said before the end counts: it may be why we are refused.

@@ -61,12 +61,6 @@ bool SomebodyWaits(int listen_fd) {
   return poll(&listener, 1, 0) > 0;
 }
 
-// A copy of the socket in a forked child must not keep the other side waiting.
-void HangUp(int fd) {
-  shutdown(fd, SHUT_RDWR);
-  close(fd);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HandshakeSockets>> HandshakeSockets::Make() {
@@ -78,47 +72,38 @@ absl::StatusOr<std::unique_ptr<HandshakeSockets>> HandshakeSockets::Make() {
 }
 
 absl::Status HandshakeSockets::Open() {
-  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  if (epoll_fd_ < 0) return NoDescriptor("can't create an epoll descriptor");
-  timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-  if (timer_fd_ < 0) return NoDescriptor("can't create a timer descriptor");
-  if (absl::Status status = WatchAs(timer_fd_, kTimer, EPOLLIN, EPOLL_CTL_ADD); !status.ok()) return status;
-  return WatchAs(wake_up_->fd(), kWakeUp, EPOLLIN, EPOLL_CTL_ADD);
+  absl::StatusOr<FileDescriptor> epoll = MakeEpoll();
+  if (!epoll.ok()) return epoll.status();
+  epoll_ = *std::move(epoll);
+  FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer.valid()) return NoDescriptor("can't create a timer descriptor");
+  if (absl::Status status = timer_.Watch(std::move(timer), epoll_.get(), kTimer); !status.ok()) return status;
+  return WatchBorrowed(wake_up_->fd(), epoll_.get(), kWakeUp);
 }
 
 HandshakeSockets::~HandshakeSockets() {
-  for (const auto& [id, connection] : connections_) HangUp(connection->fd);
-  if (listen_fd_ >= 0) HangUp(listen_fd_);
-  if (timer_fd_ >= 0) close(timer_fd_);
-  if (epoll_fd_ >= 0) close(epoll_fd_);
+  // A copy of a socket in a forked child must not keep the other side waiting.
+  for (const auto& [id, connection] : connections_) connection->socket.HangUp();
+  listener_.HangUp();
 }
 
-absl::Status HandshakeSockets::WatchAs(int fd, uint64_t what, uint32_t events, int operation) const {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = what;
-  if (epoll_ctl(epoll_fd_, operation, fd, &event) == 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the kernel can't watch a descriptor: ", strerror(errno)));
-}
+absl::Status HandshakeSockets::Watch(int watched_fd) { return WatchBorrowed(watched_fd, epoll_.get(), kWatched); }
 
-absl::Status HandshakeSockets::Watch(int watched_fd) { return WatchAs(watched_fd, kWatched, EPOLLIN, EPOLL_CTL_ADD); }
-
-// A copy of the descriptor in a forked child would keep the kernel watching.
-void HandshakeSockets::Unwatch(int watched_fd) { epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, watched_fd, nullptr); }
+void HandshakeSockets::Unwatch(int watched_fd) { UnwatchBorrowed(watched_fd, epoll_.get()); }
 
 absl::Status HandshakeSockets::Listen(const std::string& ip, uint16_t port) {
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, port);
   if (!address.ok()) return address.status();
   const std::string where = FormatSocketAddress(address->storage);
-  listen_fd_ = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (listen_fd_ < 0) return NoDescriptor(absl::StrCat("can't listen on ", where));
+  FileDescriptor listener(socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener.valid()) return NoDescriptor(absl::StrCat("can't listen on ", where));
   // A server that restarts at once must get its port although connections of its last incarnation are still closing.
   const int yes = 1;
-  setsockopt(listen_fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   sockaddr_storage bound{};
   socklen_t length = sizeof(bound);
-  if (bind(listen_fd_, address->get(), address->length) != 0 || listen(listen_fd_, SOMAXCONN) != 0 ||
-      getsockname(listen_fd_, reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+  if (bind(listener.get(), address->get(), address->length) != 0 || listen(listener.get(), SOMAXCONN) != 0 ||
+      getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
     if (errno == EADDRINUSE) {
       return absl::AlreadyExistsError(
           absl::StrCat("can't listen on ", where, ": another process has this port; choose another, or 0 for any"));
@@ -136,21 +121,22 @@ absl::Status HandshakeSockets::Listen(const std::string& ip, uint16_t port) {
         strerror(errno), ")"));
   }
   listen_address_ = FormatSocketAddress(bound);
-  return WatchAs(listen_fd_, kListener, EPOLLIN, EPOLL_CTL_ADD);
+  return listener_.Watch(std::move(listener), epoll_.get(), kListener, EPOLLIN);
 }
 
-HandshakeSockets::Connection& HandshakeSockets::Add(int fd, bool dialed, const SocketAddress& address) {
+absl::StatusOr<HandshakeSockets::Connection*> HandshakeSockets::Add(FileDescriptor socket, bool dialed,
+                                                                    const SocketAddress& address) {
   auto connection = std::make_unique<Connection>();
   connection->id = ConnectionId(kFirstConnection + next_connection_++);
-  connection->fd = fd;
   connection->state = dialed ? Connection::State::kDialing : Connection::State::kAwaitingMessage;
   connection->dialed = dialed;
   connection->address = address;
   connection->name = FormatSocketAddress(address.storage);
-  KeepAlive(fd, dialed);
-  Connection& added = *connection;
-  connections_.emplace(added.id, std::move(connection));
-  return added;
+  KeepAlive(socket.get(), dialed);
+  const uint64_t key = connection->id.value();
+  absl::Status status = connection->socket.Watch(std::move(socket), epoll_.get(), key, dialed ? EPOLLOUT : EPOLLIN);
+  if (!status.ok()) return status;
+  return connections_.emplace(connection->id, std::move(connection)).first->second.get();
 }
 
 HandshakeSockets::Connection* HandshakeSockets::Find(ConnectionId id) {
@@ -159,10 +145,7 @@ HandshakeSockets::Connection* HandshakeSockets::Find(ConnectionId id) {
 }
 
 void HandshakeSockets::Drop(Connection& connection) {
-  if (connection.fd >= 0) {
-    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, connection.fd, nullptr);
-    HangUp(connection.fd);
-  }
+  connection.socket.HangUp();
   std::erase(ungreeted_, connection.id);
   connections_.erase(connection.id);
 }
@@ -180,16 +163,14 @@ void HandshakeSockets::End(Connection& connection, absl::Status why) {
 }
 
 absl::StatusOr<ConnectionId> HandshakeSockets::Dial(const SocketAddress& to, const HandshakeMessage& greeting) {
-  const int fd = socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return NoDescriptor(absl::StrCat("can't connect to ", FormatSocketAddress(to.storage)));
-  Connection& connection = Add(fd, /*dialed=*/true, to);
+  FileDescriptor made(socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made.valid()) return NoDescriptor(absl::StrCat("can't connect to ", FormatSocketAddress(to.storage)));
+  const absl::StatusOr<Connection*> added = Add(std::move(made), /*dialed=*/true, to);
+  if (!added.ok()) return added.status();
+  Connection& connection = **added;
   connection.outgoing = EncodeHandshake(greeting);
   const ConnectionId id = connection.id;
-  if (absl::Status status = WatchAs(fd, id.value(), EPOLLOUT, EPOLL_CTL_ADD); !status.ok()) {
-    Drop(connection);
-    return status;
-  }
-  if (connect(fd, to.get(), to.length) != 0 && errno != EINPROGRESS) {
+  if (connect(connection.socket.get(), to.get(), to.length) != 0 && errno != EINPROGRESS) {
     End(connection,
         absl::UnavailableError(absl::StrCat("connecting to ", connection.name, " failed: ", strerror(errno))));
   }
@@ -199,7 +180,7 @@ absl::StatusOr<ConnectionId> HandshakeSockets::Dial(const SocketAddress& to, con
 void HandshakeSockets::FinishDialing(Connection& connection) {
   int error = 0;
   socklen_t length = sizeof(error);
-  getsockopt(connection.fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) {
     End(connection,
         absl::UnavailableError(absl::StrCat("connecting to ", connection.name,
@@ -222,13 +203,13 @@ void HandshakeSockets::AcceptAll() {
   for (int i = 0; i < kMaxAcceptsPerPoll; ++i) {
     SocketAddress from;
     from.length = sizeof(from.storage);
-    const int fd =
-        accept4(listen_fd_, reinterpret_cast<sockaddr*>(&from.storage), &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
+    FileDescriptor accepted(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
+                                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!accepted.valid()) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       // The kernel also reports this when no connection is waiting.
-      if (exhausted && !SomebodyWaits(listen_fd_)) return;
+      if (exhausted && !SomebodyWaits(listener_.get())) return;
       if (exhausted && !MakeRoom()) {
         PauseAccepting(true);
         return;
@@ -236,11 +217,11 @@ void HandshakeSockets::AcceptAll() {
       continue;  // other errors concern this connection alone
     }
     if (ungreeted_.size() >= kMaxUngreeted) MakeRoom();
-    Connection& connection = Add(fd, /*dialed=*/false, from);
-    connection.deadline = Clock::now() + kGreetingTimeout;
-    ungreeted_.push_back(connection.id);
+    const absl::StatusOr<Connection*> added = Add(std::move(accepted), /*dialed=*/false, from);
+    if (!added.ok()) continue;
+    (*added)->deadline = Clock::now() + kGreetingTimeout;
+    ungreeted_.push_back((*added)->id);
     StartTimer();
-    if (!WatchAs(fd, connection.id.value(), EPOLLIN, EPOLL_CTL_ADD).ok()) Drop(connection);
   }
 }
 
@@ -252,19 +233,19 @@ bool HandshakeSockets::MakeRoom() {
 
 void HandshakeSockets::PauseAccepting(bool pause) {
   accepting_paused_ = pause;
-  WatchAs(listen_fd_, kListener, pause ? 0u : uint32_t{EPOLLIN}, EPOLL_CTL_MOD).IgnoreError();
+  listener_.WatchFor(pause ? 0u : uint32_t{EPOLLIN});
   if (pause) StartTimer();
 }
 
 void HandshakeSockets::StartTimer() {
   if (std::exchange(timer_runs_, true)) return;
   const itimerspec every{.it_interval = {kTickSeconds, 0}, .it_value = {kTickSeconds, 0}};
-  timerfd_settime(timer_fd_, 0, &every, nullptr);
+  timerfd_settime(timer_.get(), 0, &every, nullptr);
 }
 
 void HandshakeSockets::Tick() {
   uint64_t expirations = 0;
-  [[maybe_unused]] const ssize_t got = read(timer_fd_, &expirations, sizeof(expirations));
+  [[maybe_unused]] const ssize_t got = read(timer_.get(), &expirations, sizeof(expirations));
   if (accepting_paused_) PauseAccepting(false);
   const Clock::time_point now = Clock::now();
   bool more = false;
@@ -283,7 +264,7 @@ void HandshakeSockets::Tick() {
   if (more || accepting_paused_) return;
   timer_runs_ = false;
   const itimerspec never{};
-  timerfd_settime(timer_fd_, 0, &never, nullptr);
+  timerfd_settime(timer_.get(), 0, &never, nullptr);
 }
 
 void HandshakeSockets::HandleReady(uint64_t what, uint32_t events) {
@@ -315,7 +296,7 @@ void HandshakeSockets::HandleReady(uint64_t what, uint32_t events) {
 
 const std::vector<HandshakeEvent>& HandshakeSockets::Poll() {
   std::array<epoll_event, kMaxReadyPerPoll> ready;
-  const int count = epoll_wait(epoll_fd_, ready.data(), ready.size(), 0);
+  const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), 0);
   for (int i = 0; i < count; ++i) HandleReady(ready[i].data.u64, ready[i].events);
   returned_.clear();
   returned_.swap(events_);
@@ -325,7 +306,7 @@ const std::vector<HandshakeEvent>& HandshakeSockets::Poll() {
 bool HandshakeSockets::HasWork() const {
   if (!events_.empty()) return true;
   std::array<epoll_event, kMaxReadyPerPoll> ready;
-  const int count = epoll_wait(epoll_fd_, ready.data(), ready.size(), 0);
+  const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), 0);
   return std::any_of(ready.begin(), ready.begin() + std::max(count, 0),
                      [](const epoll_event& event) { return event.data.u64 != kWatched; });
 }

@@ -29,6 +29,7 @@
 #include "core/ids.h"
 #include "net/ucx/handshake_message.h"
 #include "net/wake_up.h"
+#include "process/file_descriptor.h"
 #include "process/socket_address.h"
 
 namespace shoal {
@@ -88,7 +89,7 @@ class HandshakeSockets {
   const std::vector<HandshakeEvent>& Poll();
 
   // Readable when Poll has something to do, when a watched descriptor is readable, or after Wake() until the next Poll.
-  int fd() const { return epoll_fd_; }
+  int fd() const { return epoll_.get(); }
   // True if a Poll now would have something to do. Watched descriptors don't count.
   bool HasWork() const;
   void Wake() { wake_up_->Signal(); }
@@ -107,7 +108,7 @@ class HandshakeSockets {
     enum class State : uint8_t { kDialing, kAwaitingMessage, kOpen };
 
     ConnectionId id;
-    int fd = -1;
+    WatchedDescriptor socket;
     State state = State::kAwaitingMessage;
     bool dialed = false;
     SocketAddress address;
@@ -120,9 +121,9 @@ class HandshakeSockets {
   explicit HandshakeSockets(std::unique_ptr<WakeUp> wake_up) : wake_up_(std::move(wake_up)) {}
   absl::Status Open();
   // What goes over the sockets: handshake_exchange.cc. The rest: handshake_sockets.cc.
-  absl::Status WatchAs(int fd, uint64_t what, uint32_t events, int operation) const;
 
-  Connection& Add(int fd, bool dialed, const SocketAddress& address);
+  // ResourceExhausted: it can't be watched.
+  absl::StatusOr<Connection*> Add(FileDescriptor socket, bool dialed, const SocketAddress& address);
   void Drop(Connection& connection);
   void End(Connection& connection, absl::Status why);
   Connection* Find(ConnectionId id);
@@ -141,9 +142,9 @@ class HandshakeSockets {
   void StartTimer();
 
   std::unique_ptr<WakeUp> wake_up_;
-  int epoll_fd_ = -1;
-  int timer_fd_ = -1;
-  int listen_fd_ = -1;
+  FileDescriptor epoll_;
+  WatchedDescriptor timer_;
+  WatchedDescriptor listener_;
   bool timer_runs_ = false;
   bool accepting_paused_ = false;
   std::string listen_address_;

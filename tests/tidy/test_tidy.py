@@ -159,6 +159,14 @@ def folder_of_include(header: str) -> str | None:
     return folder if folder in MAY_INCLUDE else None
 
 
+def test_descriptors_are_watched_in_one_place():
+    """A forked child's copy of a descriptor keeps an epoll awake, which only that place knows."""
+    place = "process/file_descriptor.cc"
+    problems = [f"{path}: epoll_ctl" for path in CXX_FILES
+                if str(path) != place and path.parts[0] != "tests" and "epoll_ctl(" in strip_comments(read(path))]
+    fail_with(problems, f"Use WatchedDescriptor or WatchBorrowed of {place}:")
+
+
 def test_includes_point_inward():
     problems = []
     for path in CXX_FILES:

@@ -110,12 +110,9 @@ absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce(FlightRecorder*
   // Groups that are to be reduced elsewhere must know it before they are made.
   const absl::StatusOr<std::unique_ptr<OwnedMemory>> probe = OwnedMemory::Make("shoal-probe", 1);
   if (!probe.ok()) return probe.status();
-  FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.valid()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no epoll: ", std::strerror(errno), " (raise the limit of open files, ulimit -n)"));
-  }
-  return std::make_unique<HostLocalReduce>(std::move(epoll), recorder);
+  absl::StatusOr<FileDescriptor> epoll = MakeEpoll();
+  if (!epoll.ok()) return epoll.status();
+  return std::make_unique<HostLocalReduce>(*std::move(epoll), recorder);
 }
 
 }  // namespace shoal

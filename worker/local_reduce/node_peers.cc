@@ -208,7 +208,8 @@ NodePeers::Connection* NodePeers::Add(State state, FileDescriptor socket, uint32
   return nullptr;
 }
 
-void NodePeers::Forget(const Connection& connection) {
+void NodePeers::Forget(Connection& connection) {
+  connection.socket.HangUp();
   std::erase_if(connections_, [&](const auto& other) { return other.get() == &connection; });
 }
 
@@ -445,7 +446,7 @@ void NodePeers::End(std::span<const std::byte> news) {
   AcceptGuests();  // those that have just knocked are to know as well
   for (const auto& connection : connections_) {
     if (!connection->has_left) Tell(connection->socket.get(), /*is_guest=*/connection->state == State::kGuest, news);
-    connection->socket.Reset();
+    connection->socket.HangUp();
     connection->process.Reset();
   }
   knock_again_.Reset();

@@ -23,7 +23,6 @@
 #include "net/shm/shared_memory.h"
 #include "worker/local_reduce/local_reduce.h"
 #include "worker/local_reduce/node_memory.h"
-#include "worker/local_reduce/watched_descriptor.h"
 
 namespace shoal {
 
@@ -100,7 +99,7 @@ class NodePeers {
 
   std::string SocketName(uint32_t rank) const;
   Connection* Add(State state, FileDescriptor socket, uint32_t rank);
-  void Forget(const Connection& connection);
+  void Forget(Connection& connection);
   Connection* FindKnock(uint32_t rank);
   void Knock(uint32_t rank);
   // Where there was no room for it.

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "net/shm/same_node_socket.h"
+#include "net/wake_up.h"
 #include "tests/conformance/forbidden_call.h"
 #include "tests/conformance/peer_process.h"
 #include "tests/conformance/transport/shm_under_test.h"
@@ -114,6 +115,38 @@ TEST_P(ShmSenderProcess, KilledWhileStoppedIsNoticedAtOnce) {
   process_->Kill();
   ASSERT_TRUE(PollUntil([&] { return node_.IsDown(peer); }, kAtOnce));
   node_.ExpectPeerOrder();
+}
+
+// As a training program that starts a DataLoader's workers while it is connected.
+class ForkedChild {
+ public:
+  ForkedChild() : process_(fork()) {
+    if (process_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pause();
+    _exit(0);
+  }
+  ~ForkedChild() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+
+ private:
+  const pid_t process_;
+};
+
+class ShmPeerEnd : public ShmProcess, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Ends, ShmPeerEnd, testing::Values("killed", "closed"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(ShmPeerEnd, LetsTheLoopSleepAlthoughAForkedChildHasCopiesOfEverything) {
+  const PeerId peer = Start("accept");
+  const ForkedChild child;
+  GetParam() == std::string("killed") ? process_->Kill() : node_.transport().Close(peer);
+  ASSERT_TRUE(PollUntil([&] { return node_.IsDown(peer); }, kAtOnce));
+  EXPECT_TRUE(PollUntil(
+      [&] { return node_.transport().Arm() && !WaitReadable({node_.transport().wake_fd()}, /*timeout_ns=*/0); },
+      kAtOnce));
 }
 
 TEST_F(ShmProcess, ReceiverKilledInMidTrafficIsNoticedAtOnceAndEverySendEnds) {
