@@ -390,6 +390,7 @@ absl::Status ChunkFlow::FailureOf(const WorkerOp& op) const {
 
 void ChunkFlow::Fail(absl::Status why, Now now, WorkerActions* actions) {
   failure_ = std::move(why);
+  links_.StopWanting();
   server_waits_.End();
   const absl::string_view text = failure_.message();
   FrameHeader header = Header(FrameType::kGroupFailed);
@@ -505,7 +506,7 @@ absl::Status ChunkFlow::OnAsk(uint32_t shard, const FrameHeader& header, WorkerA
 void ChunkFlow::HandOver(uint32_t shard, const FrameHeader& of, const std::shared_ptr<StagingMemory>& memory,
                          WorkerActions* actions) {
   const std::optional<uint16_t> index =
-      results_.StartHandOver({.memory = memory, .connection = links_[shard].connection(), .header = of});
+      results_.StartHandOver({.memory = memory, .connection = links_[shard].UseOfConnection(), .header = of});
   if (index.has_value()) SendHandOver(*index, actions);
 }
 
@@ -518,7 +519,7 @@ void ChunkFlow::SendHandOver(uint16_t index, WorkerActions* actions) {
   header.contributors = info_->size();
   tally_.CountHandOver();
   results_.NoteSent(index);
-  actions->push_back(WorkerSendAction{.peer = connections_.peer(hand_over.connection),
+  actions->push_back(WorkerSendAction{.peer = connections_.peer(hand_over.connection.index()),
                                       .header = EncodeHeader(header),
                                       .data = hand_over.memory->Place(0),
                                       .bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype),

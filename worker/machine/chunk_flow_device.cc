@@ -33,7 +33,7 @@ absl::Status ChunkFlow::ArenaIsFull() const {
 void ChunkFlow::HandOverFromDevice(uint32_t shard, WorkerOp* op, ChunkNumber chunk,
                                    const std::shared_ptr<StagingMemory>& memory, WorkerActions* actions) {
   const std::optional<uint16_t> index = results_.StartHandOver(
-      {.memory = memory, .connection = links_[shard].connection(), .header = PushHeader(*op, chunk)});
+      {.memory = memory, .connection = links_[shard].UseOfConnection(), .header = PushHeader(*op, chunk)});
   if (!index.has_value()) return;
   op->StartOperation();
   StartDeviceCopy(DeviceCopyKind::kHandOver, shard, *index, op, chunk, memory, memory->Place(0), actions);

@@ -7,11 +7,58 @@
 
 namespace shoal {
 
-uint32_t Connections::Find(const std::string& address, const std::string& server_name) {
-  const auto [entry, added] = by_address_.try_emplace(address, static_cast<uint32_t>(connections_.size()));
-  if (added) connections_.push_back({.address = address});
+Connections::Use::Use(Connections* connections, uint32_t index, bool wants)
+    : connections_(connections), index_(index), wants_(wants) {
+  Connection& used = connections->connections_[index];
+  ++used.uses;
+  if (wants) ++used.wanted;
+}
+
+Connections::Use& Connections::Use::operator=(Use&& other) noexcept {
+  if (this != &other) {
+    Release();
+    connections_ = std::exchange(other.connections_, nullptr);
+    index_ = other.index_;
+    wants_ = other.wants_;
+  }
+  return *this;
+}
+
+void Connections::Use::StopWanting() {
+  if (connections_ != nullptr && std::exchange(wants_, false)) --connections_->connections_[index_].wanted;
+}
+
+Connections::Use Connections::Use::WithoutWanting() const { return Use(connections_, index_, /*wants=*/false); }
+
+void Connections::Use::Release() {
+  if (connections_ == nullptr) return;
+  StopWanting();
+  --connections_->connections_[index_].uses;
+  std::exchange(connections_, nullptr)->ForgetIfIdle(index_);
+}
+
+Connections::Use Connections::Find(const std::string& address, const std::string& server_name) {
+  const uint32_t fresh = free_.empty() ? static_cast<uint32_t>(connections_.size()) : free_.back();
+  const auto [entry, added] = by_address_.try_emplace(address, fresh);
+  if (added) {
+    if (free_.empty()) {
+      connections_.emplace_back();
+    } else {
+      free_.pop_back();
+    }
+    connections_[fresh].state = State::kIdle;
+    connections_[fresh].address = address;
+  }
   connections_[entry->second].server_name = server_name;
-  return entry->second;
+  return Use(this, entry->second, /*wants=*/true);
+}
+
+void Connections::ForgetIfIdle(uint32_t index) {
+  Connection& connection = connections_[index];
+  if (connection.uses > 0 || !IsIdle(connection)) return;
+  by_address_.erase(connection.address);
+  connection = Connection();
+  free_.push_back(index);
 }
 
 std::optional<uint32_t> Connections::FindByPeer(PeerId peer) const {
@@ -29,11 +76,10 @@ void Connections::Hasten(uint32_t connection, Now now) {
   it.retry_at_ns = std::min(it.retry_at_ns, now.monotonic_ns);
 }
 
-void Connections::TryDue(Now now, absl::FunctionRef<bool(uint32_t)> is_wanted, WorkerActions* actions) {
+void Connections::TryDue(Now now, WorkerActions* actions) {
   for (uint32_t index = 0; index < connections_.size(); ++index) {
     Connection& connection = connections_[index];
-    const bool idle = connection.state == State::kIdle || connection.state == State::kDown;
-    if (!idle || now.monotonic_ns < connection.retry_at_ns || !is_wanted(index)) continue;
+    if (!IsIdle(connection) || connection.wanted == 0 || now.monotonic_ns < connection.retry_at_ns) continue;
     connection.state = State::kConnecting;
     connection.bye_sent = false;
     connection.bye_received = false;
@@ -51,6 +97,7 @@ void Connections::OnStarted(const ConnectStarted& started, Now now) {
   connection.state = State::kDown;
   connection.last_error = std::string(started.peer.status().message());
   connection.retry_at_ns = now.monotonic_ns + options_.connect_retry_ns;
+  ForgetIfIdle(started.connection);
 }
 
 void Connections::ComeUp(uint32_t index) {
@@ -68,6 +115,7 @@ bool Connections::GoDown(uint32_t index, const absl::Status& why, Now now) {
   NoteError(index, std::string(why.message()));
   connection.retry_at_ns = now.monotonic_ns + (was_up ? 0 : options_.connect_retry_ns);
   if (was_up) connection.report_at_ns = now.monotonic_ns + options_.reach_patience_ns;
+  ForgetIfIdle(index);
   return was_up;
 }
 
@@ -87,12 +135,12 @@ void Connections::TakeOutOfReach(Now now, absl::FunctionRef<void(uint32_t)> out_
   }
 }
 
-uint64_t Connections::NextDeadlineNs(absl::FunctionRef<bool(uint32_t)> is_wanted) const {
+uint64_t Connections::NextDeadlineNs(bool connects) const {
   uint64_t deadline_ns = kNoDeadline;
-  for (uint32_t index = 0; index < connections_.size(); ++index) {
-    const Connection& connection = connections_[index];
+  for (const Connection& connection : connections_) {
+    if (connection.wanted == 0) continue;
     deadline_ns = std::min(deadline_ns, connection.report_at_ns);
-    if (connection.state == State::kDown && is_wanted(index)) {
+    if (connects && connection.state == State::kDown) {
       deadline_ns = std::min(deadline_ns, connection.retry_at_ns);
     }
   }
@@ -126,6 +174,7 @@ std::vector<ShardTraffic> Connections::Traffic() const {
   std::vector<ShardTraffic> traffic;
   traffic.reserve(connections_.size());
   for (const Connection& connection : connections_) {
+    if (connection.state == State::kFree) continue;
     traffic.push_back({.server_name = connection.server_name,
                        .address = connection.address,
                        .bytes_pushed = connection.bytes_pushed,

@@ -61,6 +61,10 @@ bool EpochLinks::HasNext(uint32_t shard, const OpQueue& ops, OpNumber commit_wat
   return ops.Find(next.op)->IsReady(next.chunk);
 }
 
+void EpochLinks::StopWanting() {
+  for (ShardLink& link : links_) link.StopWanting();
+}
+
 uint64_t EpochLinks::InFlight() const {
   uint64_t in_flight = 0;
   for (const ShardLink& link : links_) in_flight += link.in_flight();

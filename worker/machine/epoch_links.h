@@ -44,6 +44,8 @@ class EpochLinks {
 
   // A chunk for the shard is there to be pushed, now or when credit and look-ahead allow.
   bool HasNext(uint32_t shard, const OpQueue& ops, OpNumber commit_watermark);
+  // The group needs no connection of these links any more, if the present one ends.
+  void StopWanting();
   // Chunks on all links.
   uint64_t InFlight() const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace shoal {
 namespace {
@@ -16,14 +17,15 @@ constexpr uint64_t kMaxOverWholeTrain = 4;
 
 }  // namespace
 
-void LinkProbe::Begin(uint32_t connection, uint64_t deadline_ns) {
+void LinkProbe::Begin(Connections::Use connection, uint64_t deadline_ns) {
   running_ = true;
-  connection_ = connection;
+  connection_ = std::move(connection);
   deadline_ns_ = deadline_ns;
 }
 
 void LinkProbe::End(const LinkFacts& facts, WorkerActions* actions) {
   running_ = false;
+  connection_ = {};
   actions->push_back(LinkMeasured{facts});
 }
 

@@ -14,6 +14,7 @@
 
 #include "core/flow_plan.h"
 #include "core/now.h"
+#include "worker/machine/connections.h"
 #include "worker/machine/worker_actions.h"
 
 namespace shoal {
@@ -30,7 +31,7 @@ class LinkProbe {
   static constexpr uint64_t kToken = UINT64_MAX;
 
   // Measures over that connection; LinkMeasured follows, at the deadline at the latest.
-  void Begin(uint32_t connection, uint64_t deadline_ns);
+  void Begin(Connections::Use connection, uint64_t deadline_ns);
   // The connection is up.
   void OnUp(PeerId peer, Now now, WorkerActions* actions);
   // An echo came over the connection.
@@ -41,7 +42,7 @@ class LinkProbe {
 
   bool running() const { return running_; }
   // It is under way over that connection.
-  bool Uses(uint32_t connection) const { return running_ && connection == connection_; }
+  bool Uses(uint32_t connection) const { return running_ && connection == connection_.index(); }
 
  private:
   void SendRoundTrip(Now now, WorkerActions* actions);
@@ -54,7 +55,7 @@ class LinkProbe {
   void End(const LinkFacts& facts, WorkerActions* actions);
 
   bool running_ = false;
-  uint32_t connection_ = 0;
+  Connections::Use connection_;  // while it runs
   uint64_t deadline_ns_ = kNoDeadline;
   PeerId peer_;
   uint32_t next_ = 0;  // number of the echo to come

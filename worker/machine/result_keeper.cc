@@ -58,7 +58,8 @@ std::optional<uint16_t> ResultKeeper::StartHandOver(HandOver hand_over) {
 }
 
 void ResultKeeper::EndHandOver(uint16_t index) {
-  retained_.GiveMemory(std::exchange(hand_overs_[index].memory, nullptr));
+  HandOver ended = std::exchange(hand_overs_[index], {});
+  retained_.GiveMemory(std::move(ended.memory));
 }
 
 bool ResultKeeper::HandsOver() const {
@@ -68,7 +69,7 @@ bool ResultKeeper::HandsOver() const {
 
 void ResultKeeper::ForEachHandOver(absl::FunctionRef<void(uint32_t)> each) const {
   for (const HandOver& hand_over : hand_overs_) {
-    if (hand_over.memory != nullptr && hand_over.is_in_transport) each(hand_over.connection);
+    if (hand_over.memory != nullptr && hand_over.is_in_transport) each(hand_over.connection.index());
   }
 }
 

@@ -20,6 +20,7 @@
 #include "core/frame.h"
 #include "core/ids.h"
 #include "worker/machine/chunk_in_flight.h"
+#include "worker/machine/connections.h"
 #include "worker/machine/epoch_links.h"
 #include "worker/machine/op_queue.h"
 #include "worker/machine/retained_results.h"
@@ -62,7 +63,7 @@ class ResultKeeper {
   absl::StatusOr<std::shared_ptr<StagingMemory>> TakeMemory() { return retained_.TakeMemory(); }
   struct HandOver {
     std::shared_ptr<StagingMemory> memory;  // its place 0; null: the entry is free
-    uint32_t connection = 0;
+    Connections::Use connection;
     FrameHeader header;            // as the chunk is pushed
     bool is_in_transport = false;  // else a device still fills it
   };

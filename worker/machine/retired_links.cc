@@ -6,6 +6,7 @@
 namespace shoal {
 
 void RetiredLinks::Add(EpochLinks links, uint64_t force_at_ns) {
+  links.StopWanting();
   if (links.HoldsMemory()) generations_.push_back({.links = std::move(links), .force_at_ns = force_at_ns});
 }
 

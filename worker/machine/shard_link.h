@@ -18,6 +18,7 @@
 #include "core/ids.h"
 #include "core/shard_map.h"
 #include "worker/machine/chunk_in_flight.h"
+#include "worker/machine/connections.h"
 #include "worker/machine/op_queue.h"
 #include "worker/machine/staging_memory.h"
 
@@ -25,10 +26,13 @@ namespace shoal {
 
 class ShardLink {
  public:
-  // `connection`: of Connections. `first`: the first op that may have chunks for the shard.
-  ShardLink(uint32_t connection, OpNumber first) : connection_(connection), next_{.op = first} {}
+  // `first`: the first op that may have chunks for the shard.
+  ShardLink(Connections::Use connection, OpNumber first) : connection_(std::move(connection)), next_{.op = first} {}
 
-  uint32_t connection() const { return connection_; }
+  uint32_t connection() const { return connection_.index(); }
+  // From now on it is not connected again on this link's behalf.
+  void StopWanting() { connection_.StopWanting(); }
+  Connections::Use UseOfConnection() const { return connection_.WithoutWanting(); }
 
   // ---- from greeting to loss ----
 
@@ -121,7 +125,7 @@ class ShardLink {
  private:
   enum class State : uint8_t { kNew, kGreeted, kWelcomed, kLost };
 
-  uint32_t connection_;
+  Connections::Use connection_;
   State state_ = State::kNew;
   std::string lost_because_;
   bool cut_ = false;

@@ -156,8 +156,9 @@ void WorkerMachine::LoseRank(const RankLostCommand& lost, AnyGroup* group, Now n
 }
 
 void WorkerMachine::OnEvent(const MeasureLinkCommand& command, Now now, WorkerActions* actions) {
-  const uint32_t connection = connections_.Find(command.address, command.server_name);
-  probe_.Begin(connection, command.deadline_ns);
+  Connections::Use use = connections_.Find(command.address, command.server_name);
+  const uint32_t connection = use.index();
+  probe_.Begin(std::move(use), command.deadline_ns);
   if (connections_.IsUp(connection)) return probe_.OnUp(connections_.peer(connection), now, actions);
   connections_.Hasten(connection, now);
   TryConnections(now, actions);
@@ -357,27 +358,14 @@ void WorkerMachine::Tick(Now now, WorkerActions* actions) {
 
 uint64_t WorkerMachine::NextDeadlineNs() const {
   uint64_t deadline_ns = std::min(shutting_down_ ? shutdown_deadline_ns_ : kNoDeadline, probe_.NextDeadlineNs());
-  bool connecting = probe_.running();
   for (const uint16_t handle : open_groups_) {
-    const GroupCell& cell = groups_[handle];
-    connecting = connecting || (cell.on_servers != nullptr && !cell.on_servers->failed());
-    deadline_ns = std::min(deadline_ns, cell.group->NextDeadlineNs());
+    deadline_ns = std::min(deadline_ns, groups_[handle].group->NextDeadlineNs());
   }
-  if (!connecting) return deadline_ns;
-  return std::min(deadline_ns,
-                  connections_.NextDeadlineNs([this](uint32_t connection) { return IsWanted(connection); }));
+  return std::min(deadline_ns, connections_.NextDeadlineNs(/*connects=*/!shutting_down_));
 }
 
 void WorkerMachine::TryConnections(Now now, WorkerActions* actions) {
-  if (shutting_down_) return;
-  connections_.TryDue(
-      now, [this](uint32_t connection) { return IsWanted(connection); }, actions);
-}
-
-bool WorkerMachine::IsWanted(uint32_t connection) const {
-  bool wanted = probe_.Uses(connection);
-  ForEachOnServers([&](const WorkerGroup& group) { wanted = wanted || (!group.failed() && group.Uses(connection)); });
-  return wanted;
+  if (!shutting_down_) connections_.TryDue(now, actions);
 }
 
 void WorkerMachine::ReportLostLinks(uint32_t connection, bool reachable, WorkerActions* actions) {

@@ -99,7 +99,6 @@ class WorkerMachine {
   void OnOffered(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions);
 
   void TryConnections(Now now, WorkerActions* actions);
-  bool IsWanted(uint32_t connection) const;
   void ReportLostLinks(uint32_t connection, bool reachable, WorkerActions* actions);
   void TickShutdown(Now now, WorkerActions* actions);
 

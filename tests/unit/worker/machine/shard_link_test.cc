@@ -13,7 +13,8 @@ constexpr ChunkPlace kFirst{.op = OpNumber(1)};
 
 class ShardLinkTest : public ::testing::Test {
  protected:
-  ShardLinkTest() : ops_(GroupId(1)), link_(4, OpNumber(1)) {
+  ShardLinkTest()
+      : connections_(&options_), ops_(GroupId(1)), link_(connections_.Find("10.0.0.1:7000", "alpha"), OpNumber(1)) {
     map_ = *ShardMap::Make(Epoch(3), {{.server = ServerId(1), .server_name = "alpha", .address = "10.0.0.1:7000"}});
     info_.max_chunk_bytes = 1024;
   }
@@ -33,6 +34,8 @@ class ShardLinkTest : public ::testing::Test {
     link_.Welcome(credit, nullptr);
   }
 
+  const WorkerMachineOptions options_;
+  Connections connections_;
   GroupInfo info_;
   ShardMap map_;
   OpQueue ops_;

@@ -1,9 +1,12 @@
 // How a group goes over to another map, and what a worker keeps and hands over for the others (docs/failover.md).
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "process/clock.h"
 #include "tests/unit/worker/machine/worker_driver.h"
 
 namespace shoal {
@@ -54,6 +57,51 @@ TEST(WorkerSettling, ALostServerIsReportedWhenItIsKnownWhetherItCanBeReached) {
     EXPECT_EQ(worker.troubles[0].reason, "connection reset by peer");
     EXPECT_THAT(worker.done, IsEmpty());
   }
+}
+
+// What the loop does in each round, however little happens.
+uint64_t RoundsNs(WorkerDriver* worker) {
+  constexpr int kRounds = 1000;
+  constexpr int kAttempts = 100;  // some of them are not disturbed
+  WorkerActions actions;
+  uint64_t shortest_ns = UINT64_MAX;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const uint64_t begin_ns = MonotonicNs();
+    for (int round = 0; round < kRounds; ++round) {
+      worker->machine().Tick(worker->now, &actions);
+      EXPECT_GT(worker->machine().NextDeadlineNs(), worker->now.monotonic_ns);
+    }
+    shortest_ns = std::min(shortest_ns, MonotonicNs() - begin_ns);
+  }
+  return shortest_ns;
+}
+
+TEST(WorkerSettling, ServersOfThePastAreForgottenAndARoundTakesNoLongerAfter200Restarts) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 2, 4);
+  const uint64_t before_ns = RoundsNs(&worker);
+  std::vector<Shard> shards = WorkerDriver::Map(2)->shards();
+  uint32_t connections[] = {0, 1};
+  for (uint32_t restart = 0; restart < 200; ++restart) {
+    // In turns each of the two servers ends, and comes back with another address.
+    Shard& shard = shards[restart % 2];
+    worker.Down(connections[restart % 2]);
+    shard.server = ServerId(10 + restart);
+    shard.address = absl::StrCat("10.0.1.", restart, ":7000");
+    worker.Clear();
+    const uint64_t epoch = 4 + restart;
+    worker.Command(MoveGroupCommand{GroupId(1), std::make_shared<ShardMap>(*ShardMap::Make(Epoch(epoch), shards))});
+    ASSERT_EQ(worker.connects.size(), 1u) << "restart " << restart;
+    worker.Down(std::exchange(connections[restart % 2], worker.connects[0]), absl::UnavailableError("refused"));
+    worker.Up(worker.connects[0]);
+    for (const uint32_t connection : connections) worker.Welcome(connection, 4, 0, 1, epoch);
+    worker.Submit(restart + 1, 4 * kChunkElements);
+    worker.AnswerAll(2);
+    ASSERT_EQ(worker.done.size(), 1u) << "restart " << restart;
+    ASSERT_TRUE(worker.done[0].status.ok()) << worker.done[0].status;
+    EXPECT_EQ(worker.machine().counters().shards.size(), 2u) << "it knows its servers and no others";
+  }
+  EXPECT_LT(RoundsNs(&worker), 3 * before_ns);
 }
 
 TEST(WorkerSettling, AServerThatNeitherAnswersNorRefusesIsReportedAsOutOfReachBeforeLong) {
