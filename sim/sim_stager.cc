@@ -43,6 +43,10 @@ void SimStager::Start(DeviceCopy copy) {
       fail_("copies between a tensor on a device and host memory overlap (ownership)");
     }
   }
+  if (absl::Status status = CheckConvertible(copy); !status.ok()) {
+    next_.push_back({.token = copy.token, .status = std::move(status)});
+    return wake_();
+  }
   FillWithGarbage(DestinationOf(copy));
   const uint64_t number = ++copies_;
   under_way_.emplace(number, std::move(copy));

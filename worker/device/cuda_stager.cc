@@ -398,6 +398,10 @@ void CudaStager::Start(DeviceCopy copy) {
     next_.push_back({.token = copy.token, .status = absl::AbortedError("the all-reduce is not on its device")});
     return;
   }
+  if (absl::Status status = CheckConvertible(copy); !status.ok()) {
+    next_.push_back({.token = copy.token, .status = std::move(status)});
+    return;
+  }
   ++copies_under_way_;
   if (!op->waiting_.empty() || !Publish(op, copy)) op->waiting_.push_back(std::move(copy));
 }

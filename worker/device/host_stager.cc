@@ -19,8 +19,9 @@ void MoveElements(const DeviceCopy& copy) {
 }
 
 void HostStager::Start(DeviceCopy copy) {
-  MoveElements(copy);
-  next_.push_back({.token = copy.token, .status = absl::OkStatus()});
+  absl::Status status = CheckConvertible(copy);
+  if (status.ok()) MoveElements(copy);
+  next_.push_back({.token = copy.token, .status = std::move(status)});
 }
 
 std::span<const DeviceCopyEnded> HostStager::Poll() {

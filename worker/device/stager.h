@@ -5,6 +5,7 @@
 //      touched after that. Copies may end in any order.
 //   S2 A copy that ended well has moved every element. Where the types differ, float32 numbers were rounded to the 16
 //      bits of the place (nearest even), or widened from them, with the bits of reduce/convert.h.
+//      A copy between other types ends with Unimplemented, and touches nothing.
 //   S3 Nothing here blocks, whatever the device does.
 //   S4 The memory of a place (DeviceCopy::staging) is not let go of before the device is done with it, whatever became
 //      of the copy.

@@ -193,6 +193,34 @@ TYPED_TEST_P(StagerSuite, S2NumbersOf16BitsHaveTheBitsOfTheHostsKernels) {
   }
 }
 
+TYPED_TEST_P(StagerSuite, S2TypesThatNobodyConvertsAreRefusedAndNothingIsTouched) {
+  constexpr uint64_t kElements = 64;
+  const auto content = this->Random(kElements * 8, 13);
+  std::byte* const tensor = this->harness_.MakeTensor(content.data(), content.size());
+  this->harness_.StartOp(1, tensor, content.size());
+  const auto places = this->Places(1);
+  const auto before = this->Random(kElements * 8, 17);
+  std::memcpy(places->Place(0), before.data(), before.size());
+  for (const auto& [tensor_type, place_type] : {std::pair{DataType::kFloat32, DataType::kInt8},
+                                                {DataType::kFloat32, DataType::kUint8},
+                                                {DataType::kFloat32, DataType::kInt16},
+                                                {DataType::kFloat64, DataType::kFloat16},
+                                                {DataType::kFloat64, DataType::kFloat32},
+                                                {DataType::kBfloat16, DataType::kFloat16}}) {
+    for (const DeviceCopyKind kind : {DeviceCopyKind::kContribution, DeviceCopyKind::kResult}) {
+      DeviceCopy copy = this->Copy(1, kind, tensor, places, 0, kElements);
+      copy.tensor_type = tensor_type;
+      copy.place_type = place_type;
+      this->harness_.stager().Start(std::move(copy));
+      const absl::Status status = this->Ends(1).at(0);
+      EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+    }
+  }
+  EXPECT_EQ(std::memcmp(places->Place(0), before.data(), before.size()), 0);
+  this->harness_.stager().EndOp(1, /*well=*/true);
+  EXPECT_EQ(this->harness_.Read(tensor, content.size()), content);
+}
+
 TYPED_TEST_P(StagerSuite, OpsDoNotWaitForEachOther) {
   const auto content = this->Random(4096, 5);
   const auto places = this->Places(3);
@@ -236,7 +264,8 @@ TYPED_TEST_P(StagerSuite, AnOpThatFailsLeavesOnesInItsTensor) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(StagerSuite, S1EveryCopyEndsOnceAndS2HasMovedEveryByte, S2ChunksLieWhereverTheirTypeAllows,
-                            S2NumbersOf16BitsHaveTheBitsOfTheHostsKernels, OpsDoNotWaitForEachOther,
+                            S2NumbersOf16BitsHaveTheBitsOfTheHostsKernels,
+                            S2TypesThatNobodyConvertsAreRefusedAndNothingIsTouched, OpsDoNotWaitForEachOther,
                             S4APlaceIsKeptWhileItsCopyIsUnderWay, AnOpThatFailsLeavesOnesInItsTensor);
 
 }  // namespace shoal
