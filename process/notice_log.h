@@ -1,12 +1,14 @@
 // Human-readable lines from inside a library, written to standard error by a thread of its own, so that a terminal or a
-// full pipe never blocks the threads that report something.
+// full pipe never blocks the threads that report something, nor the end of the process.
 //
 // Thread: any.
 #ifndef SHOAL_PROCESS_NOTICE_LOG_H_
 #define SHOAL_PROCESS_NOTICE_LOG_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -20,9 +22,13 @@ namespace shoal {
 
 class NoticeLog {
  public:
+  static constexpr std::chrono::milliseconds kPatience{1000};
+
   // Lines begin with `prefix`. ResourceExhausted: the process can't have another thread.
-  static absl::StatusOr<std::unique_ptr<NoticeLog>> Start(std::string prefix, bool quiet);
-  ~NoticeLog();  // writes what is left
+  static absl::StatusOr<std::unique_ptr<NoticeLog>> Start(std::string prefix, bool quiet,
+                                                          std::chrono::milliseconds patience = kPatience);
+  // Writes what is left. If nobody reads standard error for as long as its patience, the rest is dropped.
+  ~NoticeLog();
   NoticeLog(const NoticeLog&) = delete;
   NoticeLog& operator=(const NoticeLog&) = delete;
 
@@ -32,15 +38,22 @@ class NoticeLog {
  private:
   static constexpr size_t kMaxWaitingLines = 256;
 
-  explicit NoticeLog(std::string prefix) : prefix_(std::move(prefix)) {}
-  void Run();
+  // What the log and its thread share. The thread keeps it when it hangs in a write and outlives the log.
+  struct Lines {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::string> waiting;  // under mutex
+    uint64_t written = 0;             // under mutex
+    bool ending = false;              // under mutex
+    bool ended = false;               // under mutex
+  };
 
-  const std::string prefix_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::string> lines_;  // under mutex_
-  bool ending_ = false;            // under mutex_
-  std::thread thread_;             // none: quiet
+  explicit NoticeLog(std::chrono::milliseconds patience) : patience_(patience), lines_(std::make_shared<Lines>()) {}
+  static void Run(Lines& lines, const std::string& prefix);
+
+  const std::chrono::milliseconds patience_;
+  const std::shared_ptr<Lines> lines_;
+  std::thread thread_;  // none: quiet
 };
 
 }  // namespace shoal
