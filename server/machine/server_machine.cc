@@ -352,24 +352,29 @@ void ServerMachine::ReportWaiting(Now now, ServerActions* actions) {
 }
 
 void ServerMachine::ReportGathering(const ServerGroup& group, Now now, ServerActions* actions) const {
+  std::vector<const ChunkSlot*> waiting;
   for (uint32_t index = 0; index < group.slot_count(); ++index) {
     const ChunkSlot& slot = group.slot(index);
-    if (slot.state() != ChunkSlot::State::kGathering ||
-        now.monotonic_ns - slot.gathering_since_ns() < options_.waiting_report_ns) {
-      continue;
-    }
-    const Waiting waiting = group.RanksMissing(slot);
-    FrameHeader header{.type = FrameType::kWaiting,
-                       .group = group.id(),
-                       .epoch = group.epoch(),
-                       .op = slot.op(),
-                       .chunk = slot.chunk()};
-    for (uint32_t r = 0; r < group.size(); ++r) {
-      if (!slot.Has(Rank(r)) || !group.IsPresent(Rank(r))) continue;
-      header.rank = Rank(r);
-      actions->push_back(
-          SendNoteAction{group.rank_state(Rank(r)).peer, MakeWaiting(header, waiting), /*may_be_missed=*/true});
-    }
+    const bool gathers = slot.state() == ChunkSlot::State::kGathering;
+    if (gathers && now.monotonic_ns - slot.gathering_since_ns() >= options_.waiting_report_ns) waiting.push_back(&slot);
+  }
+  // The oldest first: a rank is told of that alone, since it waits for the others behind it.
+  std::sort(waiting.begin(), waiting.end(), [](const ChunkSlot* a, const ChunkSlot* b) {
+    return std::pair(a->op(), a->chunk()) < std::pair(b->op(), b->chunk());
+  });
+  for (uint32_t r = 0; r < group.size(); ++r) {
+    if (!group.IsPresent(Rank(r))) continue;
+    const auto oldest =
+        std::find_if(waiting.begin(), waiting.end(), [r](const ChunkSlot* slot) { return slot->Has(Rank(r)); });
+    if (oldest == waiting.end()) continue;
+    const FrameHeader header{.type = FrameType::kWaiting,
+                             .group = group.id(),
+                             .epoch = group.epoch(),
+                             .op = (*oldest)->op(),
+                             .chunk = (*oldest)->chunk(),
+                             .rank = Rank(r)};
+    actions->push_back(SendNoteAction{group.rank_state(Rank(r)).peer, MakeWaiting(header, group.RanksMissing(**oldest)),
+                                      /*may_be_missed=*/true});
   }
 }
 

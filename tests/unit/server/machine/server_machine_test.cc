@@ -341,6 +341,26 @@ TEST(ServerMachine, WhoWaitsIsToldForWhomAndHowLong) {
   EXPECT_EQ(server.notes.size(), 2u);
 }
 
+TEST(ServerMachine, ARankIsToldOfItsOldestChunkThatWaitsAndOfNoOther) {
+  ServerDriver server;
+  const std::vector<PeerId> peers = server.JoinAll(3);
+  const uint64_t start_ns = server.now.monotonic_ns;
+  // The newer op comes first. Rank 2 comes with nothing, and has nothing to wait for.
+  server.Push(peers[1], ServerDriver::PushHeader(1, 8, 0, 600));
+  server.Push(peers[0], ServerDriver::PushHeader(0, 8, 0, 600));
+  server.Push(peers[0], ServerDriver::PushHeader(0, 7, 1, 600));
+  server.Push(peers[0], ServerDriver::PushHeader(0, 7, 0, 600));
+  server.LandAll();
+  server.TickAt(start_ns + kNsPerS);
+  ASSERT_EQ(server.notes.size(), 2u);
+  EXPECT_EQ(server.notes[0].peer, peers[0]);
+  EXPECT_EQ(server.notes[0].header.op, OpNumber(7));
+  EXPECT_EQ(server.notes[0].header.chunk, ChunkNumber(0));
+  EXPECT_THAT(DecodeWaiting(server.notes[0].body)->missing_count, 2u);
+  EXPECT_EQ(server.notes[1].peer, peers[1]);
+  EXPECT_EQ(server.notes[1].header.op, OpNumber(8));
+}
+
 TEST(ServerMachine, WithoutGroupsThereIsNothingToWakeUpFor) {
   ServerDriver server;
   EXPECT_EQ(server.machine().NextDeadlineNs(), kNoDeadline);
