@@ -7,20 +7,22 @@
 
 namespace shoal {
 
-void CallerGroup::SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices,
+bool CallerGroup::SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices,
                             std::shared_ptr<const NodeFailures> failures) {
   const std::lock_guard lock(mutex_);
-  if (opened_) return;
+  if (opened_) return !given_up_;
   opened_ = true;
   opened_status_ = status;
   device_meeting_ = devices;
   node_failures_ = std::move(failures);
   changed_.notify_all();
+  return !given_up_;
 }
 
 absl::Status CallerGroup::WaitOpened(uint64_t deadline_ns) {
   std::unique_lock lock(mutex_);
   if (changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return opened_; })) return opened_status_;
+  given_up_ = true;
   return absl::InternalError(
       absl::StrCat("group \"", info_->name, "\": the I/O thread does not answer; please report this"));
 }
@@ -56,9 +58,9 @@ void CallerGroup::SetClosed() {
   changed_.notify_all();
 }
 
-void CallerGroup::WaitClosed() {
+bool CallerGroup::WaitClosed(uint64_t deadline_ns) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return closed_; });
+  return changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return closed_; });
 }
 
 void CallerGroup::SetFailure(const absl::Status& why) {

@@ -34,8 +34,9 @@ class CallerGroup {
   GroupHandle handle() const { return handle_; }
   const GroupInfo& info() const { return *info_; }
 
-  // How opening ended; the first word counts. The rest is as LocalGroupMet has it.
-  void SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices = std::nullopt,
+  // How opening ended; the first word counts. The rest is as LocalGroupMet has it. False: whoever waited for it has
+  // given up, so that nobody will close the group.
+  bool SetOpened(const absl::Status& status, const std::optional<DeviceMeeting>& devices = std::nullopt,
                  std::shared_ptr<const NodeFailures> failures = nullptr);
   // How opening ended; Internal if nothing was said until the deadline (the I/O thread is stuck).
   absl::Status WaitOpened(uint64_t deadline_ns);
@@ -56,7 +57,8 @@ class CallerGroup {
 
   // Once: nothing of the group is left in the machine.
   void SetClosed();
-  void WaitClosed();
+  // False: not by then.
+  bool WaitClosed(uint64_t deadline_ns);
 
   // The first failure stays; later submits end with it at once.
   void SetFailure(const absl::Status& why);
@@ -88,6 +90,7 @@ class CallerGroup {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool opened_ = false;
+  bool given_up_ = false;  // whoever waited for that
   absl::Status opened_status_;
   std::optional<DeviceMeeting> device_meeting_;
   std::shared_ptr<const NodeFailures> node_failures_;

@@ -100,10 +100,15 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr
     handle = GroupHandle(free);
   }
   auto group = std::make_shared<CallerGroup>(handle, info);
-  absl::Status status = queue_.OpenGroup(
+  const absl::Status taken = queue_.OpenGroup(
       {.group = handle, .info = std::move(info), .deadline_ns = deadline_ns, .devices = devices}, group);
-  if (status.ok()) status = group->WaitOpened(deadline_ns + kOpenGraceMs * kNsPerMs);
-  if (!status.ok()) return status;
+  if (!taken.ok()) {
+    const std::lock_guard lock(mutex_);
+    handles_in_use_.reset(handle.value());
+    return taken;
+  }
+  const absl::Status opened = group->WaitOpened(deadline_ns + kOpenGraceMs * kNsPerMs);
+  if (!opened.ok()) return opened;
   return group;
 }
 
@@ -347,8 +352,10 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
 }
 
 void IoThread::Deliver(const GroupOpened& outcome) {
-  groups_[outcome.group.value()]->SetOpened(outcome.status, outcome.devices, outcome.failures);
-  if (!outcome.status.ok()) Deliver(GroupClosed{outcome.group});
+  const bool is_awaited = groups_[outcome.group.value()]->SetOpened(outcome.status, outcome.devices, outcome.failures);
+  if (!outcome.status.ok()) return Deliver(GroupClosed{outcome.group});
+  // Else the handle would never be free again.
+  if (!is_awaited) queue_.Post(CloseGroupCommand{.group = outcome.group}).IgnoreError();
 }
 
 void IoThread::Deliver(const OpDone& outcome) {

@@ -10,6 +10,13 @@
 namespace shoal {
 namespace {
 
+// The machine answers by a call's deadline, and says Left within two seconds.
+constexpr uint64_t kAnswerGraceNs = 10 * kNsPerS;
+
+absl::Status Stuck() {
+  return absl::InternalError("the thread that talks to the scheduler does not answer; please report this");
+}
+
 absl::Status Closed() { return absl::CancelledError("the worker is closed"); }
 
 }  // namespace
@@ -84,7 +91,8 @@ void MemberThread::EndWaits() {
 absl::Status MemberThread::Join(uint64_t deadline_ns) {
   if (absl::Status status = queue_->PushAlways(JoinCommand{deadline_ns}); !status.ok()) return status;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return joined_.has_value(); });
+  if (!changed_.wait_until(lock, AsTimePoint(deadline_ns + kAnswerGraceNs), [this] { return joined_.has_value(); }))
+    return Stuck();
   return joined_->status();
 }
 
@@ -109,8 +117,11 @@ absl::StatusOr<GroupInfo> MemberThread::JoinGroup(const GroupRequest& request, u
     group_answers_.erase(ticket);
     return taken;
   }
-  changed_.wait(lock, [&] { return answer->group.has_value(); });
-  return *std::move(answer->group);
+  if (changed_.wait_until(lock, AsTimePoint(deadline_ns + kAnswerGraceNs), [&] { return answer->group.has_value(); })) {
+    return *std::move(answer->group);
+  }
+  group_answers_.erase(ticket);
+  return Stuck();
 }
 
 absl::Status MemberThread::status() const {
@@ -135,7 +146,7 @@ void MemberThread::Leave(const std::string& reason, bool failed, std::optional<W
   // The machine says Left within two seconds; Cancelled: it has.
   if (queue_->PushAlways(LeaveCommand{reason, failed, std::move(counters)}).ok()) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return ended_; });
+    changed_.wait_until(lock, AsTimePoint(MonotonicNs() + kAnswerGraceNs), [this] { return ended_; });
   }
   Stop();
 }
@@ -154,6 +165,14 @@ void MemberThread::Deliver(JoinEnded& outcome) {
 void MemberThread::Deliver(GroupJoinEnded& outcome) {
   const std::lock_guard lock(mutex_);
   const auto answer = group_answers_.find(outcome.ticket);
+  if (answer == group_answers_.end()) {
+    // Its caller has given up: the other ranks are not to wait for this one.
+    if (!outcome.group.ok()) return;
+    queue_->PushAlways(GroupFailure{.group = outcome.group->id, .reason = std::string(Stuck().message())})
+        .IgnoreError();
+    queue_->PushAlways(GroupEnded{outcome.group->id}).IgnoreError();
+    return;
+  }
   answer->second->group = std::move(outcome.group);
   group_answers_.erase(answer);
   changed_.notify_all();

@@ -26,6 +26,8 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kGoodbyeMs = 2000;
+// How often who waits for the end of a group sees that the I/O thread still works.
+constexpr uint64_t kLifeSignMs = 10'000;
 constexpr std::chrono::seconds kDevicesGoodbye{1};
 // Of a group, its first ones: the records of all would be too much for a scheduler, and those of a few show as much.
 constexpr uint32_t kRanksThatSendRecords = 64;
@@ -447,7 +449,13 @@ void WorkerClient::AbortGroup(CallerGroup* group, const std::string& reason) { i
 void WorkerClient::CloseGroup(CallerGroup* group) {
   group->SetFailure(absl::CancelledError("the group is closed"));
   io_->queue().Post(CloseGroupCommand{.group = group->handle()}).IgnoreError();
-  group->WaitClosed();
+  // How long that takes is a matter of the ops' deadlines and the other ranks, as long as the I/O thread works.
+  while (!group->WaitClosed(DeadlineIn(kLifeSignMs))) {
+    if (io_->Counters().ok()) continue;
+    notices_->Say(absl::StrCat("group \"", group->info().name,
+                               "\" is left behind: the worker's I/O thread does not answer; please report this"));
+    break;
+  }
   group->TakeLocalDevices().reset();
 }
 

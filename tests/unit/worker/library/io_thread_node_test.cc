@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "net/forwarding_transport.h"
 #include "net/loopback/loopback_transport.h"
 #include "process/clock.h"
 #include "process/draw_incarnation.h"
@@ -86,7 +87,7 @@ class NodeRank {
   }
   void Close() {
     ASSERT_TRUE(io_->queue().Post(CloseGroupCommand{.group = group_->handle()}).ok());
-    group_->WaitClosed();
+    ASSERT_TRUE(group_->WaitClosed(DeadlineIn(kTimeoutMs)));
   }
 
   uint32_t rank() const { return rank_; }
@@ -105,6 +106,20 @@ class NodeRank {
   std::shared_ptr<CallerGroup> group_;
   std::vector<std::shared_ptr<CallerGroup>> others_;
   uint64_t last_ticket_ = 0;
+};
+
+// A network at which its thread stands still for as long as the test wants.
+class StandingTransport : public ForwardingTransport {
+ public:
+  StandingTransport(std::unique_ptr<Transport> below, const std::atomic<bool>* stands)
+      : ForwardingTransport(std::move(below)), stands_(*stands) {}
+  std::span<const TransportEvent> Poll() override {
+    stands_.wait(true);
+    return ForwardingTransport::Poll();
+  }
+
+ private:
+  const std::atomic<bool>& stands_;
 };
 
 // Runs `body` for each rank of a new group of one node, on a thread of its own.
@@ -149,6 +164,42 @@ TEST(IoThreadNode, OpsOfAllSizesAreReducedWithinTheNode) {
     EXPECT_EQ(counters.bytes_on_node, bytes);
     EXPECT_EQ(counters.bytes_pushed, 0u);
   });
+}
+
+TEST(IoThreadNode, AGroupWhoseOpeningNobodyAwaitsAnyMoreGivesItsHandleBack) {
+  std::atomic<bool> stands = true;
+  LoopbackNetwork network;
+  CompletionQueue completions;
+  MemberQueue member;
+  const std::unique_ptr<NoticeLog> notices = NoticeLog::Start("", /*quiet=*/true).value();
+  const std::unique_ptr<IoThread> io =
+      IoThread::Start(std::make_unique<StandingTransport>(network.MakeTransport({}).value(), &stands),
+                      MakeHostLocalReduce().value(), nullptr, {}, &completions, &member, notices.get())
+          .value();
+  const auto info = [number = DrawIncarnation().value().value()](uint64_t id) {
+    GroupInfo group;
+    group.id = GroupId(id);
+    group.name = "alone";
+    group.job_ranks = {JobRank(0)};
+    group.nodes = {"node-a"};
+    group.max_chunk_bytes = 64 << 10;
+    group.map = std::make_shared<ShardMap>();
+    group.node_reduce = NodeReduceMode::kNodeAlone;
+    group.meeting_name = absl::StrCat("io-thread-test-", number, "-", id);
+    return std::make_shared<const GroupInfo>(group);
+  };
+  const absl::Status given_up = io->OpenGroup(info(1), MonotonicNs()).status();
+  EXPECT_TRUE(absl::IsInternal(given_up)) << given_up;
+  stands = false;
+  stands.notify_all();
+  // All handles are to be had, once the group that nobody waits for is closed.
+  std::vector<std::shared_ptr<CallerGroup>> groups;
+  const uint64_t deadline_ns = DeadlineIn(kTimeoutMs);
+  while (groups.size() < kMaxWorkerGroups && MonotonicNs() < deadline_ns) {
+    absl::StatusOr<std::shared_ptr<CallerGroup>> group = io->OpenGroup(info(2 + groups.size()), deadline_ns);
+    if (group.ok()) groups.push_back(*std::move(group));
+  }
+  EXPECT_EQ(groups.size(), kMaxWorkerGroups);
 }
 
 TEST(IoThreadNode, ManyOpsThatAreStartedTogetherEndWithTheirOwnSums) {
