@@ -11,7 +11,7 @@ from contenders import roster
 from contenders.case import Case, Measured
 from parts import Scenario
 from rig.calibration import Calibration, calibrate
-from rig.nodes import Processes, RigError
+from rig.nodes import Processes
 from rig.network import Network, Traffic, make_linked_nodes, make_one_node
 from rig.processor_time import ProcessorTimes
 

@@ -99,7 +99,7 @@ def make_settings(arguments: argparse.Namespace) -> Settings:
 
 def run_model(arguments: argparse.Namespace) -> None:
     """RigError if something could not be measured or simulated."""
-    started = datetime.datetime.now(datetime.timezone.utc)
+    started = datetime.datetime.now(datetime.UTC)
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     settings = make_settings(arguments)
     scale_model.run(ROOT, settings, arguments.output, started, command, arguments, lambda line: print(line, flush=True))
@@ -107,14 +107,14 @@ def run_model(arguments: argparse.Namespace) -> None:
 
 def run_gpu_nodes(arguments: argparse.Namespace) -> None:
     """RigError if something could not be simulated."""
-    started = datetime.datetime.now(datetime.timezone.utc)
+    started = datetime.datetime.now(datetime.UTC)
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     gpu_nodes.run(ROOT, arguments.output, started, command, lambda line: print(line, flush=True))
 
 
 def run_gpt_training(arguments: argparse.Namespace) -> None:
     """RigError if something could not be measured."""
-    started = datetime.datetime.now(datetime.timezone.utc)
+    started = datetime.datetime.now(datetime.UTC)
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     say = functools.partial(print, flush=True)
     gpt_training.run(ROOT, arguments.programs, arguments.output, started, command, arguments.rounds, say)
@@ -122,7 +122,7 @@ def run_gpt_training(arguments: argparse.Namespace) -> None:
 
 def run_survival(arguments: argparse.Namespace) -> bool:
     """Whether every run ended with the same weights. RigError if a run failed."""
-    started = datetime.datetime.now(datetime.timezone.utc)
+    started = datetime.datetime.now(datetime.UTC)
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     return survival.run(
         ROOT, arguments.programs, arguments.output, started, command, arguments, lambda line: print(line, flush=True)
@@ -131,7 +131,7 @@ def run_survival(arguments: argparse.Namespace) -> bool:
 
 def run_part(part: Part, arguments: argparse.Namespace) -> bool:
     """Whether every result was right. RigError if something could not be measured."""
-    started = datetime.datetime.now(datetime.timezone.utc)
+    started = datetime.datetime.now(datetime.UTC)
     name = part.name if arguments.other_build is None else f"{part.name}-two-builds"
     base = arguments.output / f"{name}_{started:%Y-%m-%d}"
     command = shlex.join(["bench/run.py", *sys.argv[1:]])

@@ -80,7 +80,7 @@ def count() -> dict:
 def main() -> int:
     if sys.argv[1:] == ["--count"]:
         build()
-        today = datetime.datetime.now(datetime.timezone.utc).date()
+        today = datetime.datetime.now(datetime.UTC).date()
         file = ROOT / "bench/results" / f"lateness-instructions_{today}.json"
         file.write_text(json.dumps(count(), indent=1) + "\n", encoding="utf-8")
         print(file.read_text(encoding="utf-8"), end="")

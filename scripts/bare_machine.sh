@@ -38,6 +38,7 @@ end_step "made"
 for target; do
   begin_step "make $target"
   status=0
+  # shellcheck disable=SC2016 # the inner shell expands them
   unshare --mount --pid --fork --kill-child bash -euc '
     mount --bind "$0" "$0" # so that what runs there finds a mount point at /
     cd "$0"

@@ -59,7 +59,7 @@ work=$repository/$work
 trap 'rm -rf "$work"; end_what_was_started' EXIT
 unpack_kernel "$package" "$version" || die "$package could not be fetched and unpacked (70 MB): no network?"
 unpack_image "$version" || die "$package has no kernel packed by xz; scripts/rdma_guest.sh must learn its packing."
-rm -r "$work/boot"
+rm -r "${work:?}/boot"
 pack_first_root "$version"
 echo "$recipe" > "$work/recipe"
 rm -rf "$guest"

@@ -67,7 +67,7 @@ def markdown(report: dict, most_deviation: float) -> str:
         "",
         "## At scale",
         "",
-        f"Times in units of M/link. `one more`: what a further bucket adds to a train of them, which is the rate while"
+        "Times in units of M/link. `one more`: what a further bucket adds to a train of them, which is the rate while"
         " there is enough to do (from two trains, whose ends may differ by some per cent); `of a train`: the train's"
         " time by its buckets, so that filling and emptying the"
         " pipeline counts; `alone`: a bucket that nothing else overlaps. Servers have links as the workers'. `capped`:"

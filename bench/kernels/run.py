@@ -117,7 +117,7 @@ def main() -> int:
         parser.error("--rounds must be at least 1")
     if not program.is_file():
         parser.error(f"{program} is not there: run `make build`, or give --programs")
-    started = datetime.datetime.now(datetime.timezone.utc)
+    started = datetime.datetime.now(datetime.UTC)
     report = {
         "benchmark": "kernels",
         "started_at": started.strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -44,6 +44,7 @@ make_base() { # the base image of the Dockerfile, unless it is there
   apt-config dump | grep -E '^Acquire::(https?|Check)' > "$store/apt.conf" || :
   [ ! -d /usr/local/share/ca-certificates ] ||
     certificates=("--customize-hook=copy-in /usr/local/share/ca-certificates /usr/local/share")
+  # shellcheck disable=SC2016 # the inner shell expands them
   mmdebstrap --quiet --variant=minbase --aptopt="$store/apt.conf" "${certificates[@]}" \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='path-exclude=/usr/share/locale/*' \

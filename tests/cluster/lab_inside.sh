@@ -219,9 +219,9 @@ isolate() { # isolate NODES: mounts, settings and network of the lab, before any
   ip link set lo up
   for number in $(seq "$1"); do ip addr add "$node_network.$number/32" dev lo; done
   ip link add cni0 type bridge
-  ip addr add $pod_network.1/24 dev cni0
+  ip addr add "$pod_network.1/24" dev cni0
   ip link set cni0 up
-  ip route add $service_network.0/24 dev cni0 src "$first_node" # some route, before the address is translated
+  ip route add "$service_network.0/24" dev cni0 src "$first_node" # some route, before the address is translated
   cat > "$running/network/10-lab.conflist" << END
 {"cniVersion": "0.4.0", "name": "lab", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,

@@ -11,7 +11,7 @@ import hashlib
 import pathlib
 import time
 
-import shoal  # registers the backend
+import shoal  # noqa: F401 (registers the backend)
 import torch
 import torch.distributed as dist
 from torch import nn

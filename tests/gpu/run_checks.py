@@ -116,7 +116,7 @@ class Runner:
         return self.run(Check("plugin", command, "the plugin compiles", jobs, 0, timeout_s=PREPARATION_SECONDS))
 
     def facts(self) -> dict:
-        found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
+        found = {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
         found |= {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
         asked = subprocess.run([self.python, "-c", FACTS], capture_output=True, text=True, check=False)
         if asked.returncode != 0:

@@ -60,7 +60,7 @@ def check_picture(picture: dict, before_us: int) -> None:
         *(f"I/O thread {thread} of server alpha" for thread in range(IO_THREADS)),
         *(f'rank {rank} of job "perf"' for rank in range(WORLD_SIZE)),
     ]
-    chunks = {name: 0 for name in processes.values()}
+    chunks = dict.fromkeys(processes.values(), 0)
     for event in events:
         if event["ph"] == "X" and re.fullmatch(r"op \d+ chunk \d+", event["name"]):
             chunks[processes[event["pid"]]] += 1

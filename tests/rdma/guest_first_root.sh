@@ -3,7 +3,7 @@
 # guest sees read-only below a layer in memory. So what was just built runs here, and nothing here changes the host.
 b=/busybox
 $b mount -t devtmpfs devices /dev
-for module in $($b cat /modules/in_order); do $b insmod /modules/$module; done
+for module in $($b cat /modules/in_order); do $b insmod "/modules/$module"; done
 share=trans=virtio,version=9p2000.L,msize=262144
 $b mount -t tmpfs memory /roots
 $b mkdir /roots/host /roots/changes /roots/work /roots/guest
