@@ -275,25 +275,6 @@ PARTS = (
         " can't overlap with it.",
     ),
     Part(
-        "keeping",
-        "What it costs to be ready for a server's death",
-        (
-            linked(4, 4, 400, BUCKET, ("shoal", "shoal-unkept")),
-            *(
-                Scenario(
-                    f"n=4, k=2 by {way}, one node",
-                    4,
-                    2,
-                    (Case(4 * KIB, 200, 50), Case(MIB, 40, 10), Case(25 * MIB, 8, 3)),
-                    (f"shoal-{name}", f"shoal-{name}-unkept"),
-                )
-                for name, way in (("shm", "shared memory"), ("tcp", "TCP"))
-            ),
-        ),
-        "Without keeping (`shoal-perf --fail-on-server-loss`), ranks copy no results for each other, results land where"
-        " the contribution was, and a lost server fails the job. A ratio above 1 is the cost of surviving it.",
-    ),
-    Part(
         "neighbours",
         "A small job beside a large one",
         (

@@ -118,9 +118,6 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
       "through the node's memory. nccl: as host, since tensors here are in host memory. off: never. The same on all "
       "ranks.",
       &options->node_reduce_text);
-  table->Flag("fail-on-server-loss", "",
-              "Keep no results for other ranks, and fail when a server is lost. This shows what surviving costs.",
-              &options->fail_on_server_loss);
   table->Flag("checksums", "SHOAL_CHECKSUMS",
               "Give chunks a checksum in both directions; a chunk that is changed on its way is sent again.",
               &options->checksums);

@@ -65,7 +65,6 @@ struct PerfOptions {
   std::string node_reduce_text = "auto";
   NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // filled in by ParsePerfOptions
   bool network_only = false;
-  bool fail_on_server_loss = false;
   bool checksums = false;
 
   bool help = false;

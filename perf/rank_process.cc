@@ -39,7 +39,6 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.local_world_size = options.spawn > 0 ? options.spawn : options.local_world_size;
   session.transports = options.transports;
   session.network_only = options.network_only;
-  session.fail_on_server_loss = options.fail_on_server_loss;
   session.checksums = options.checksums;
   session.split = options.split;
   session.wire = options.wire;

@@ -51,7 +51,6 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
   worker_options.transports = options.transports.empty() ? nullptr : options.transports.c_str();
   worker_options.network_only = options.network_only ? 1 : 0;
   worker_options.colocation = static_cast<shoal_colocation>(options.colocation);
-  worker_options.fail_on_server_loss = options.fail_on_server_loss ? 1 : 0;
   worker_options.checksums = options.checksums ? 1 : 0;
   worker_options.node_reduce = static_cast<shoal_node_reduce>(options.node_reduce);
   shoal_code code = shoal_worker_connect(&worker_options, &session->worker_, &error);

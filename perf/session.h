@@ -37,7 +37,6 @@ struct SessionOptions {
   uint32_t local_world_size = 0;
   std::string transports;
   bool network_only = false;
-  bool fail_on_server_loss = false;
   bool checksums = false;
   RankSplit split;
   WireFormat wire = WireFormat::kAsIs;

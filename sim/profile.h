@@ -33,7 +33,7 @@ struct NetworkProfile {
   uint64_t duplicate_delay_ns = 400'000;  // of the second arrival, at most
   uint32_t straggle_per_million = 0;      // steps of a payload (arrival, landing, its sender's kSent) that take longer
   uint64_t straggle_ns = 1'000'000;       // than others: at most
-  bool writes_late = false;               // a deliberate bug: a buffer is written again after its kLanded (ownership)
+  bool writes_late = false;               // a deliberate bug: what was taken at once is written again later (ownership)
 };
 
 struct JobProfile {
@@ -91,7 +91,6 @@ struct Profile {
   uint64_t node_delay_ns = 50'000;    // of each step of a reduction within a node, at most
   uint64_t device_delay_ns = 50'000;  // until a tensor on a device is ready, and of each copy, at most
   uint32_t clock_drift_per_million = 0;
-  bool survive_server_loss = true;  // of workers
   NetworkProfile network;
   std::vector<JobProfile> jobs;
   std::vector<Fault> faults;

@@ -50,8 +50,7 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
                               .link = call.group.link,
                               .wire = static_cast<uint32_t>(call.group.wire),
                               .request_number = call.request_number,
-                              .options = scheduler::SharedOptions{.fail_on_server_loss = call.group.fail_on_server_loss,
-                                                                  .checksums = call.group.checksums},
+                              .options = scheduler::SharedOptions{.checksums = call.group.checksums},
                               .node_reduce = AsRequest(call.group.node_reduce)};
 }
 

@@ -221,6 +221,9 @@ absl::Status SimTransport::Accept(OfferId offer, std::span<std::byte> buffer, ui
   if (at_once) {
     CopyArrived(*message, buffer.data());
     EndLanding(peer, accepted, absl::OkStatus());
+    if (network_->profile_.writes_late) {
+      world_->After(kNsPerS, [buffer] { buffer.front() = ~buffer.front(); });
+    }
     return absl::OkStatus();
   }
   std::memset(buffer.data(), static_cast<int>(kScribble), buffer.size());
@@ -248,9 +251,6 @@ void SimTransport::Land(PeerId peer, uint64_t landing_number) {
   CopyArrived(*message, landing.buffer.data());
   Release(message);
   EndLanding(peer, landing, absl::OkStatus());
-  if (network_->profile_.writes_late) {
-    world_->After(kNsPerS, [buffer = landing.buffer] { buffer.front() = ~buffer.front(); });
-  }
 }
 
 void SimTransport::EndLanding(PeerId peer, const Landing& landing, absl::Status status) {
@@ -267,7 +267,7 @@ void SimTransport::EndLanding(PeerId peer, const Landing& landing, absl::Status 
 // An eager payload is here already.
 bool SimTransport::AcceptsAtOnce(OfferId offer) const {
   const auto found = offers_.find(offer);
-  return found != offers_.end() && !found->second.second->at_sender && !network_->profile_.writes_late;
+  return found != offers_.end() && !found->second.second->at_sender;
 }
 
 const std::byte* SimTransport::Borrow(OfferId offer) {

@@ -82,8 +82,7 @@ std::unique_ptr<SimStager> WorkerProcess::MakeStager() {
 }
 
 WorkerMachineOptions WorkerProcess::MachineOptions() const {
-  return {.survive_server_loss = profile_.survive_server_loss,
-          .staging_arena = stager_ == nullptr ? nullptr : stager_->arena()};
+  return {.staging_arena = stager_ == nullptr ? nullptr : stager_->arena()};
 }
 
 NodeReduceRequest WorkerProcess::NodeReduce() const {
@@ -132,9 +131,9 @@ void WorkerProcess::ColocatedServerStarted(const absl::Status& status) {
   Wake();
 }
 
-bool WorkerProcess::FailsOnServerLoss() const {
+bool WorkerProcess::AsksForChecksums() const {
   const bool is_odd = place_.job.options_differ && place_.rank + 1 == place_.job.ranks;
-  return profile_.survive_server_loss == is_odd;
+  return place_.job.checksums != is_odd;
 }
 
 uint32_t WorkerProcess::AskedChunkBytes() const {
@@ -155,8 +154,7 @@ void WorkerProcess::JoinNextGroup(Now now) {
                                                                  .link = LinkOfRank(place_.job, place_.rank),
                                                                  .min_servers = profile_.min_servers,
                                                                  .wire = place_.job.wire,
-                                                                 .fail_on_server_loss = FailsOnServerLoss(),
-                                                                 .checksums = place_.job.checksums,
+                                                                 .checksums = AsksForChecksums(),
                                                                  .node_reduce = NodeReduce()},
                                                      .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
   if (!place_.job.closes_while_joining || place_.rank + 1 < place_.job.ranks) return;

@@ -132,7 +132,7 @@ class WorkerProcess : public SimProcess {
   // If it is its turn.
   void JoinNextGroup(Now now);
   // What it asks for in its groups.
-  bool FailsOnServerLoss() const;
+  bool AsksForChecksums() const;
   uint32_t AskedChunkBytes() const;
   uint64_t GroupTimeoutNs() const;
   void OpenGroup(size_t index, const GroupInfo& info, Now now);

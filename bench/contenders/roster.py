@@ -15,7 +15,6 @@ from rig.network import Network
 NETWORK_ONLY = "network-only"
 WIRE = "wire"
 COLOCATE = "colocate"
-WITHOUT_KEEPING = "fail-on-server-loss"
 CHECKSUMS = "checksums"
 COLOCATED = "shoal-colocated"
 NODE_REDUCE = "node-reduce"
@@ -45,9 +44,6 @@ LABELS = {
     "shoal-bf16": "Shoal, bf16 on the wire",
     "shoal-ucx-1.18": "Shoal, UCX 1.18.1 over TCP",
     "shoal-ucx-1.22": "Shoal, UCX 1.22 over TCP",
-    "shoal-unkept": "Shoal, keeping nothing",
-    "shoal-tcp-unkept": "Shoal, UCX over TCP, keeping nothing",
-    "shoal-shm-unkept": "Shoal, shared memory, keeping nothing",
     "shoal-tcp-checked": "Shoal, UCX over TCP, checksums",
     "shoal-shm-checked": "Shoal, shared memory, checksums",
     "shoal-shm-alone": "a small job, alone",
@@ -102,7 +98,6 @@ SHOAL_FLAGS = {
     WITHIN_NODE: NODE_REDUCE,
     REPLICAS: SPLIT,
     WITHIN_NODE_COLOCATED: NODE_REDUCE,
-    **dict.fromkeys(("shoal-unkept", "shoal-tcp-unkept", "shoal-shm-unkept"), WITHOUT_KEEPING),
     **dict.fromkeys(("shoal-tcp-checked", "shoal-shm-checked"), CHECKSUMS),
 }
 
@@ -200,8 +195,6 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         server_flags.append(f"--{NETWORK_ONLY}")
     if not shares_memory and has_flag(programs / "shoal-perf", NETWORK_ONLY):
         perf_flags.append(f"--{NETWORK_ONLY}")
-    if name.endswith("-unkept"):
-        perf_flags.append(f"--{WITHOUT_KEEPING}")
     if name.endswith("-checked"):
         perf_flags.append(f"--{CHECKSUMS}")
     if name == WITHIN_NODE:

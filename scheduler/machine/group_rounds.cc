@@ -42,9 +42,6 @@ std::string DifferingOption(const GroupRound& round, const JoinGroup& request) {
       if (its.checksums != asked.checksums) {
         return difference("checksums", OnOrOff(its.checksums), OnOrOff(asked.checksums));
       }
-      if (its.fail_on_server_loss != asked.fail_on_server_loss) {
-        return difference("fail_on_server_loss", OnOrOff(its.fail_on_server_loss), OnOrOff(asked.fail_on_server_loss));
-      }
     }
     if (waiter.node_reduce.has_value() && request.node_reduce.has_value() &&
         waiter.node_reduce->choice != request.node_reduce->choice) {

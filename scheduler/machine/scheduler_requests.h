@@ -137,7 +137,6 @@ struct JoinJob {
 
 // What all ranks of a group must have alike, though each process is told for itself.
 struct SharedOptions {
-  bool fail_on_server_loss = false;  // then it keeps no results for others, either
   bool checksums = false;
 
   friend bool operator==(const SharedOptions&, const SharedOptions&) = default;

@@ -130,8 +130,7 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
   for (const uint32_t rank : message.ranks()) ranks.emplace_back(rank);
   std::optional<SharedOptions> options;
   if (message.has_options()) {
-    options = {.fail_on_server_loss = message.options().fail_on_server_loss(),
-               .checksums = message.options().checksums()};
+    options = {.checksums = message.options().checksums()};
   }
   std::optional<NodeReduceRequest> node_reduce;
   if (message.has_node_reduce()) node_reduce = FromMessage(message.node_reduce());

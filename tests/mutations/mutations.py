@@ -349,8 +349,8 @@ SIMULATOR_MUTATIONS = [
         "F4: a server that leaves fails no op",
         (
             "worker/machine/worker_group.cc",
-            "(refusal == Refusal::kDraining || (refusal == Refusal::kNoSlotMemory &&",
-            "((refusal == Refusal::kNoSlotMemory &&",
+            "refusal == Refusal::kDraining || (refusal == Refusal::kNoSlotMemory &&",
+            "(refusal == Refusal::kNoSlotMemory &&",
         ),
     ),
     mutation(

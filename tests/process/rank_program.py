@@ -45,7 +45,6 @@ class WorkerOptions(SizedStructure):
         ("network_only", c_uint32),
         ("colocation", c_int),
         ("server_address", c_char_p),
-        ("fail_on_server_loss", c_uint32),
         ("checksums", c_uint32),
         ("without_servers", c_int),
         ("quiet", c_uint32),
@@ -244,7 +243,6 @@ def run(library: Library, options: argparse.Namespace) -> None:
         transports=options.transports.encode() or None,
         node_name=options.node_name.encode() or None,
         colocation=COLOCATIONS[options.colocate],
-        fail_on_server_loss=options.fail_on_server_loss,
         checksums=not options.no_checksums,
         without_servers=WITHOUT_SERVERS[options.without_servers],
         node_reduce=NODE_REDUCES[options.node_reduce],
@@ -290,7 +288,6 @@ def main() -> int:
     parser.add_argument("--wire", choices=WIRES, default="none")
     parser.add_argument("--timeout-ms", type=int, default=60000)
     parser.add_argument("--network-only", action="store_true")
-    parser.add_argument("--fail-on-server-loss", action="store_true")
     parser.add_argument("--no-checksums", action="store_true")
     parser.add_argument("--net-device", default="")
     parser.add_argument("--transports", default="")

@@ -222,28 +222,6 @@ TEST(AllReduce, AServerWithoutMemoryForAGroupIsNamedToEveryRankWithTheSameCode) 
   EXPECT_GT(refused_as_failed_before, 0u);
 }
 
-TEST(AllReduce, AServerThatGoesAwayIsNamedToEveryRank) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    Cluster cluster({.workers = 3, .servers = 2, .survive_server_loss = false, .seed = seed});
-    cluster.OpenGroup(1, 0);
-    std::vector<Bytes> tensors = Tensors(3, DataType::kFloat32, 100'000, 1);
-    for (uint32_t w = 0; w < 3; ++w) cluster.Submit(w, 0, 1, tensors[w], DataType::kFloat32, ReduceOp::kSum);
-    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.server_counters(1).chunks_reduced > 10; }));
-    const std::string address = cluster.server_address(1);
-    cluster.KillServer(1);
-    cluster.RunUntilQuiet();
-    ASSERT_TRUE(cluster.AllDone(1, 1)) << "seed " << seed;
-    for (uint32_t w = 0; w < 3; ++w) {
-      EXPECT_FALSE(cluster.Done(w, 1)->status.ok());
-      EXPECT_THAT(std::string(cluster.Done(w, 1)->status.message()),
-                  HasSubstr(absl::StrCat("server server-1 (", address, ")")));
-    }
-    for (uint32_t w = 0; w < 3; ++w) cluster.Command(w, CloseGroupCommand{GroupHandle(0)});
-    cluster.RunUntilQuiet();
-    EXPECT_EQ(cluster.server_counters(0).slot_memory_used_bytes, 0u);
-  }
-}
-
 // F2: with real numbers, whose sum in another order would have other bits, down to one server.
 TEST(Invariant, I1TheBitsAreTheSameWhenServersDieInTheMiddle) {
   for (const WireFormat wire : {WireFormat::kAsIs, WireFormat::kBfloat16}) {

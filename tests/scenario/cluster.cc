@@ -50,8 +50,8 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), random_(opt
   for (Worker& worker : workers_) {
     worker.transport = MakeTransport(false);
     if (options.workers_per_node > 0) worker.local_reduce = options.make_local_reduce();
-    worker.loop = std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = options.survive_server_loss},
-                                               worker.transport.get(), worker.local_reduce.get());
+    worker.loop =
+        std::make_unique<WorkerLoop>(WorkerMachineOptions(), worker.transport.get(), worker.local_reduce.get());
   }
 }
 

@@ -32,7 +32,6 @@ struct ClusterOptions {
   std::vector<uint32_t> weights;  // of the servers; empty: equal
   uint32_t look_ahead_chunks = 0;
   uint32_t credit_chunks = 0;  // 0: as the servers like
-  bool survive_server_loss = true;
   uint64_t slot_memory_bytes = 48 << 20;
   std::optional<uint64_t> slot_memory_of_last_server_bytes;  // nullopt: as the others
   // So many workers in a row are on one node, and groups have rails; 0: each worker is on a node of its own. Every

@@ -161,27 +161,6 @@ TEST(NarrowWire, ATensorOf16BitsIsNoFloat32ThatWasNarrowed) {
   }
 }
 
-TEST(NarrowWire, AServerLostInTheMiddleEndsTheOpOnAllRanks) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
-    Cluster cluster(
-        {.workers = 3, .servers = 2, .wire = WireFormat::kBfloat16, .survive_server_loss = false, .seed = seed});
-    cluster.OpenGroup(1, 0);
-    std::vector<Tensor> tensors = RandomTensors(3, seed, 500'000);
-    for (uint32_t w = 0; w < 3; ++w) {
-      cluster.Submit(w, 0, 1, BytesOf(tensors[w]), DataType::kFloat32, ReduceOp::kSum);
-      cluster.Command(w, CloseGroupCommand{GroupHandle(0)});
-    }
-    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.server_counters(1).chunks_reduced >= 5 * seed; }));
-    cluster.KillServer(1);
-    for (int i = 0; i < 100 && !cluster.AllDone(1, 1); ++i) cluster.AdvanceBy(100 * kNsPerMs);
-    ASSERT_TRUE(cluster.AllDone(1, 1));
-    for (uint32_t w = 0; w < 3; ++w) {
-      EXPECT_FALSE(cluster.Done(w, 1)->status.ok());
-      EXPECT_TRUE(cluster.Closed(w, 0));
-    }
-  }
-}
-
 // ---- how far off ----
 
 float Rounded(DataType type, float value) { return Widened(type, Narrowed(type, Tensor{value}))[0]; }

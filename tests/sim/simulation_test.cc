@@ -203,7 +203,6 @@ TEST(Checkers, FindALoanThatIsNotReturned) {
 TEST(Checkers, FindALateWrite) {
   Profile profile = Quiet();
   profile.network.writes_late = true;
-  profile.survive_server_loss = false;  // so that results land in the tensor itself
   EXPECT_TRUE(Finds(profile, "ownership"));
 }
 

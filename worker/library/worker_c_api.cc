@@ -138,7 +138,6 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .network_only = options->network_only != 0,
       .colocation = *colocation,
       .server_address = OptionalText(options->server_address, ""),
-      .fail_on_server_loss = options->fail_on_server_loss != 0,
       .checksums = options->checksums != 0,
       .check_finite = options->check_finite != 0,
       .colocate_without_servers = without_servers == SHOAL_WITHOUT_SERVERS_COLOCATE,

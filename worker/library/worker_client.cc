@@ -146,10 +146,10 @@ absl::Status WorkerClient::Start() {
   absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_, &recorder_);
   if (!local_reduce.ok()) return local_reduce.status();
   can_node_reduce_ = *local_reduce != nullptr;
-  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(
-      *std::move(transport), *std::move(local_reduce), *std::move(stager),
-      {.survive_server_loss = !options_.fail_on_server_loss}, &completions_, &member_queue_, notices_.get(),
-      [this](const CallerGroup& group, const absl::Status& why) { SaveFlight(group, why); });
+  absl::StatusOr<std::unique_ptr<IoThread>> io =
+      IoThread::Start(*std::move(transport), *std::move(local_reduce), *std::move(stager), WorkerMachineOptions(),
+                      &completions_, &member_queue_, notices_.get(),
+                      [this](const CallerGroup& group, const absl::Status& why) { SaveFlight(group, why); });
   if (!io.ok()) return io.status();
   const MembershipOptions membership = {
       .scheduler = options_.scheduler,
@@ -271,7 +271,6 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .network_cards = options_.network_cards,
                                 .min_servers = options_.min_servers,
                                 .wire = group.wire,
-                                .fail_on_server_loss = options_.fail_on_server_loss,
                                 .checksums = options_.checksums,
                                 .node_reduce = NodeReduceRequestOf(node_reduce, can_node_reduce_)};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);

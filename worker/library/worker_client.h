@@ -42,7 +42,6 @@ struct WorkerClientOptions {
   bool network_only = false;
   Colocation colocation = Colocation::kOff;  // whether this process would run a colocated server for its job
   std::string server_address;                // at which that server is reached; empty: found out
-  bool fail_on_server_loss = false;
   bool checksums = false;
   bool check_finite = false;              // contributions are looked at before anything is sent; not with cuda
   bool colocate_without_servers = false;  // run one for the job when none is left, and don't only wait

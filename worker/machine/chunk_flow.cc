@@ -61,18 +61,13 @@ void ChunkFlow::Greet(uint32_t shard, WorkerActions* actions) {
 }
 
 absl::Status ChunkFlow::Welcome(uint32_t shard, uint32_t credit_chunks) {
-  uint32_t credit = std::min(credit_chunks, kMostCreditChunks);
-  std::shared_ptr<StagingMemory> staging;
-  if (info_->wire != WireFormat::kAsIs || options_.survive_server_loss || options_.staging_arena != nullptr) {
-    credit = StagingMemory::Places(credit, info_->max_chunk_bytes);
-    absl::StatusOr<std::shared_ptr<StagingMemory>> memory =
-        StagingMemory::Allocate(credit, info_->max_chunk_bytes, options_.staging_arena);
-    if (!memory.ok()) return memory.status();
-    const auto is_on_device = [](const WorkerOp& op) { return op.on_device() && !op.reported(); };
-    if (!(*memory)->is_in_arena() && std::any_of(ops_.begin(), ops_.end(), is_on_device)) return ArenaIsFull();
-    staging = *std::move(memory);
-  }
-  links_[shard].Welcome(credit, std::move(staging));
+  const uint32_t credit = StagingMemory::Places(std::min(credit_chunks, kMostCreditChunks), info_->max_chunk_bytes);
+  absl::StatusOr<std::shared_ptr<StagingMemory>> staging =
+      StagingMemory::Allocate(credit, info_->max_chunk_bytes, options_.staging_arena);
+  if (!staging.ok()) return staging.status();
+  const auto is_on_device = [](const WorkerOp& op) { return op.on_device() && !op.reported(); };
+  if (!(*staging)->is_in_arena() && std::any_of(ops_.begin(), ops_.end(), is_on_device)) return ArenaIsFull();
+  links_[shard].Welcome(credit, *std::move(staging));
   return absl::OkStatus();
 }
 
@@ -250,7 +245,7 @@ void ChunkFlow::TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* act
   const OfferId offer = link.StartLanding(cell);
   std::byte* const tensor = op.Chunk(place.chunk);
   actions->push_back(WorkerAcceptAction{.offer = offer,
-                                        .data = link.staging() == nullptr ? tensor : link.staging()->Place(cell),
+                                        .data = link.staging()->Place(cell),
                                         .data_at_once = op.staged() ? nullptr : tensor,
                                         .bytes = op.layout().BytesOnWire(place.chunk),
                                         .token = TokenOf(shard, cell)});
@@ -319,7 +314,7 @@ void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now
                                          .place = link.staging()->Place(cell),
                                          .tensor = op->Chunk(place.chunk),
                                          .elements = layout.plan().ElementCount(place.chunk)});
-  } else if (link.staging() != nullptr && link.chunk(cell).WasTakenBeside()) {
+  } else if (link.chunk(cell).WasTakenBeside()) {
     actions->push_back(WorkerCopyAction{
         .staging = link.staging(), .from = link.staging()->Place(cell), .to = op->Chunk(place.chunk), .bytes = bytes});
   }
@@ -343,7 +338,6 @@ absl::Status ChunkFlow::EndRetired(WorkerOp* op, Now now, WorkerActions* actions
 }
 
 absl::Status ChunkFlow::OperationFailed(ShardLink* link, const std::string& what, WorkerActions* actions) {
-  if (!options_.survive_server_loss) return absl::UnavailableError(what);
   connections_.NoteError(link->connection(), what);
   Cut(link, actions);
   return absl::OkStatus();
@@ -451,7 +445,7 @@ void ChunkFlow::CutWhatHoldsMemory(WorkerActions* actions) {
 // ---- for other ranks ----
 
 absl::Status ChunkFlow::KeepResults(WorkerOp* op, WorkerActions* actions) {
-  if (!options_.survive_server_loss || info_->size() == 1) return absl::OkStatus();
+  if (info_->size() == 1) return absl::OkStatus();
   for (const ChunkNumber chunk : results_.TakeUnproven(op->number(), links_)) {
     const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.Keep(PushHeader(*op, chunk));
     if (!memory.ok()) return memory.status();

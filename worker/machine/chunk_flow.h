@@ -67,7 +67,6 @@ class ChunkFlow {
   // chunks in.
   absl::Status Welcome(uint32_t shard, uint32_t credit_chunks);
   // The transitions of ShardLink.
-  void ForgetGreeting(uint32_t shard) { links_[shard].ForgetGreeting(); }
   void LoseLink(uint32_t shard, std::string why) { links_[shard].Lose(std::move(why)); }
   bool TakeReport(uint32_t shard, bool reachable) { return links_[shard].TakeReport(reachable); }
   // Asks each server, once, to say when all ranks have their results.

@@ -46,10 +46,7 @@ class ShardLink {
 
   // A hello goes out, with that watermark.
   void Greet(OpNumber landed_watermark);
-  // The connection broke before the welcome: it is greeted again over the next one.
-  void ForgetGreeting() { state_ = State::kNew; }
-  // The server took the group in, with credit for 1 or more chunks. `staging` has a place for each cell; null: results
-  // land in the tensor, which is not kept.
+  // The server took the group in, with credit for 1 or more chunks. `staging` has a place for each cell.
   void Welcome(uint32_t credit, std::shared_ptr<StagingMemory> staging);
   void Lose(std::string why);
   // Of a lost link: true if it is to be reported that its server can be reached, or can't, which is said once.

@@ -79,16 +79,16 @@ void WorkerGroup::OnAllCommitted(Now now, WorkerActions* actions) {
 
 // ---- losing servers ----
 
-void WorkerGroup::OnDown(uint32_t connection, Now now, WorkerActions* actions) {
+void WorkerGroup::OnDown(uint32_t connection, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (failed() || !shard.has_value() || !flow_.links()[*shard].in_use()) return;
   const std::string& why = connections_.last_error(connection);
-  LoseLink(*shard, why.empty() ? "connection closed" : why, /*refused=*/false, now, actions);
+  LoseLink(*shard, why.empty() ? "connection closed" : why, /*refused=*/false, actions);
 }
 
 void WorkerGroup::LoseUnreached(Now now, WorkerActions* actions) {
   reach_check_ns_ = kNoDeadline;
-  if (failed() || !options_.survive_server_loss) return;
+  if (failed()) return;
   // While an attempt has not failed, the server may only be slow.
   const uint64_t slow_until_ns = epoch_began_ns_ + 3 * options_.reach_patience_ns;
   for (uint32_t shard = 0; shard < flow_.links().size(); ++shard) {
@@ -106,14 +106,9 @@ void WorkerGroup::LoseUnreached(Now now, WorkerActions* actions) {
   }
 }
 
-void WorkerGroup::LoseLink(uint32_t shard, const std::string& why, bool refused, Now now, WorkerActions* actions) {
+void WorkerGroup::LoseLink(uint32_t shard, const std::string& why, bool refused, WorkerActions* actions) {
   const ShardLink& link = flow_.links()[shard];
   if (link.lost()) return;
-  if (!options_.survive_server_loss) {
-    if (opening() && !link.welcomed()) return flow_.ForgetGreeting(shard);
-    return Fail(absl::UnavailableError(absl::StrCat(connections_.Describe(link.connection()), " was lost: ", why)), now,
-                actions);
-  }
   flow_.LoseLink(shard, why);
   // Down: what the next attempt to connect comes to is reported.
   if (connections_.IsUp(link.connection())) ReportTrouble(shard, /*reachable=*/false, refused, actions);
@@ -143,7 +138,7 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
   // The server is in a newer epoch already, or the others have left it in one: that map is on its way here.
   const bool behind = header.refusal == Refusal::kStaleEpoch || header.refusal == Refusal::kUnknownGroup;
   const bool map_may_come = no_more_maps_.ok() || next_map_ != nullptr;
-  if (behind && options_.survive_server_loss && map_may_come) return;
+  if (behind && map_may_come) return;
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (header.refusal == Refusal::kPreempted) {
     if (!shard.has_value() || state_ != State::kOpen) return;
@@ -153,14 +148,14 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
       RefusalError(connections_.Describe(connection), absl::StrCat("group \"", info().name, "\""), header.refusal,
                    WithRanksNamed(info(), text));
   // Neither the scheduler nor the servers would take it from this rank that the group has failed.
-  if (behind && options_.survive_server_loss) {
+  if (behind) {
     return FailAsOthers(
         absl::FailedPreconditionError(absl::StrCat(RankOnNode(info(), info().rank), " gets no newer map (",
                                                    error.message(), "): ", no_more_maps_.message())),
         now, actions);
   }
   if (MayMove(header.refusal) && shard.has_value()) {
-    return LoseLink(*shard, std::string(error.message()), header.refusal == Refusal::kNoSlotMemory, now, actions);
+    return LoseLink(*shard, std::string(error.message()), header.refusal == Refusal::kNoSlotMemory, actions);
   }
   if (header.refusal == Refusal::kGroupFailedBefore || header.refusal == Refusal::kGroupLackedMemory) {
     return FailAsOthers(error, now, actions);
@@ -170,8 +165,7 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
 
 // (With no memory for a new group it is its end: those who start a job should hear of that.)
 bool WorkerGroup::MayMove(Refusal refusal) const {
-  return options_.survive_server_loss &&
-         (refusal == Refusal::kDraining || (refusal == Refusal::kNoSlotMemory && state_ == State::kOpen));
+  return refusal == Refusal::kDraining || (refusal == Refusal::kNoSlotMemory && state_ == State::kOpen);
 }
 
 // ---- ops and chunks ----
@@ -300,7 +294,7 @@ void WorkerGroup::Tick(Now now, WorkerActions* actions) {
 // for the result until its deadline.
 uint64_t WorkerGroup::EpochCheckNs() const {
   const bool waits = opening() || (state_ == State::kOpen && !flow_.ops().empty());
-  return waits && !no_more_maps_.ok() && options_.survive_server_loss ? epoch_check_ns_ : kNoDeadline;
+  return waits && !no_more_maps_.ok() ? epoch_check_ns_ : kNoDeadline;
 }
 
 uint64_t WorkerGroup::NextDeadlineNs() const {
@@ -368,7 +362,7 @@ void WorkerGroup::Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions
 
 // A rank that has left can't hand a result over any more: it stays until every rank has all of them (invariant I3).
 bool WorkerGroup::MayLeave(Now now, WorkerActions* actions) {
-  if (!options_.survive_server_loss || info().size() == 1 || AllCommitted()) return true;
+  if (info().size() == 1 || AllCommitted()) return true;
   waits_.Leave(now.monotonic_ns, now.monotonic_ns + options_.leave_patience_ns);
   if (now.monotonic_ns >= waits_.leave_by_ns()) {
     ReportWait(waits_.LeftWithoutTheOthers(Description(), now), actions);

@@ -80,7 +80,7 @@ class WorkerGroup final : public AnyGroup {
   // ---- its connections ----
 
   void OnUp(uint32_t connection, WorkerActions* actions);
-  void OnDown(uint32_t connection, Now now, WorkerActions* actions);
+  void OnDown(uint32_t connection, WorkerActions* actions);
   // What an attempt to connect to a lost server came to.
   void ReportLostLink(uint32_t connection, bool reachable, WorkerActions* actions);
 
@@ -114,7 +114,7 @@ class WorkerGroup final : public AnyGroup {
 
   void MoveIfDue(Now now, WorkerActions* actions);
   // The link can't be used in this epoch. Whether its server can be reached at all is tried at once.
-  void LoseLink(uint32_t shard, const std::string& why, bool refused, Now now, WorkerActions* actions);
+  void LoseLink(uint32_t shard, const std::string& why, bool refused, WorkerActions* actions);
   void ReportTrouble(uint32_t shard, bool reachable, bool refused, WorkerActions* actions);
   // Servers of this epoch that no connection was made to in time are lost, and reported.
   void LoseUnreached(Now now, WorkerActions* actions);

@@ -89,7 +89,6 @@ void WorkerMachine::OnEvent(const DeviceDoneCommand& command, Now now, WorkerAct
 }
 
 void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions) {
-  if (!options_.survive_server_loss) return;
   GroupHandle handle;
   if (FindGroup(command.group, &handle) == nullptr) {
     if (command.all_committed) return;  // it has been open here, and is closed
@@ -221,7 +220,7 @@ void WorkerMachine::OnUp(uint32_t connection, Now now, WorkerActions* actions) {
 void WorkerMachine::OnDown(uint32_t connection, const absl::Status& why, Now now, WorkerActions* actions) {
   const bool was_up = connections_.GoDown(connection, why, now);
   if (!was_up) ReportLostLinks(connection, /*reachable=*/false, actions);
-  ForEachOnServers([&](WorkerGroup& group) { group.OnDown(connection, now, actions); });
+  ForEachOnServers([&](WorkerGroup& group) { group.OnDown(connection, actions); });
   DropClosed();
   TryConnections(now, actions);
 }
@@ -288,8 +287,7 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
     return DropClosed(handle);
   }
   // Late, for a group that ended here.
-  if (header.group != GroupId(0) || header.refusal == Refusal::kPreempted ||
-      (header.refusal == Refusal::kStaleEpoch && options_.survive_server_loss)) {
+  if (header.group != GroupId(0) || header.refusal == Refusal::kPreempted || header.refusal == Refusal::kStaleEpoch) {
     return;
   }
   // A refusal of the connection as such: another group that is opening over it would only hear it again.

@@ -20,8 +20,6 @@ struct WorkerMachineOptions {
   uint64_t force_after_ns = kNsPerS;              // how long a failed op waits for the network to give its memory back
   // How long the orderly end of a group waits until every rank has its results.
   uint64_t leave_patience_ns = 30 * kNsPerS;
-  // False: nothing is kept for others, groups stay on their first map, and a lost server fails them.
-  bool survive_server_loss = true;
   // The loop has a port for reductions within the node. False: groups that are to be reduced there are refused.
   bool has_local_reduce = false;
   // Memory for chunks on their way that devices can reach. Null: ops on tensors on devices are refused.

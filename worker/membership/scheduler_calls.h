@@ -74,7 +74,6 @@ struct GroupRequest {
   uint32_t min_servers = 1;
   WireFormat wire = WireFormat::kAsIs;
   // Of this process; the scheduler refuses the group if those of another rank differ.
-  bool fail_on_server_loss = false;
   bool checksums = false;
   NodeReduceRequest node_reduce;
 };

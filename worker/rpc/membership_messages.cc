@@ -122,7 +122,6 @@ v1::JoinGroupRequest ToMessage(const JoinGroupCall& call) {
   message.set_wire(static_cast<uint32_t>(call.group.wire));
   ToMessage(call.group.link, message.mutable_link());
   message.set_request_number(call.request_number);
-  message.mutable_options()->set_fail_on_server_loss(call.group.fail_on_server_loss);
   message.mutable_options()->set_checksums(call.group.checksums);
   ToMessage(call.group.node_reduce, message.mutable_node_reduce());
   return message;

@@ -160,12 +160,9 @@ typedef struct shoal_worker_options {
   shoal_colocation colocation;
   const char* server_address; /* IP at which a colocated server is reached; NULL: that of net_device, or the one from
                                  which the scheduler is reached */
-  /* Not 0: results are not kept for other ranks, and a lost server fails the groups that use it. Must be equal on all
-   * ranks. */
-  uint32_t fail_on_server_loss;
   /* Not 0: chunks carry a CRC32C in both directions. A chunk that was changed on its way is sent again instead of being
-   * summed; with fail_on_server_loss it fails its group. Must be equal on all ranks: otherwise no group is made, and
-   * the message names two ranks and what each has. */
+   * summed. Must be equal on all ranks: otherwise no group is made, and the message names two ranks and what each
+   * has. */
   uint32_t checksums;
   shoal_without_servers without_servers;
   /* 0: when a wait lasts long, a line on standard error names what is missing. Not 0: nothing is written. */
@@ -313,9 +310,9 @@ typedef struct shoal_all_reduce_options {
  * The op ends with OK, also when servers are lost on the way; with ABORTED if a rank was lost or gave the group up, or
  * if sizes, dtypes or ops differ between ranks (the message names them); with DEADLINE_EXCEEDED (the message names the
  * ranks or servers that are missing); with RESOURCE_EXHAUSTED if no server that is left has the memory for the group;
- * with FAILED_PRECONDITION if the scheduler does not know this rank or its group any more; or with UNAVAILABLE (with
- * fail_on_server_loss: a server was lost). After an error the content of `data` is undefined; on a device all of its
- * bits are ones, which are NaN as floating-point numbers, unless the device has failed.
+ * or with FAILED_PRECONDITION if the scheduler does not know this rank or its group any more. After an error the
+ * content of `data` is undefined; on a device all of its bits are ones, which are NaN as floating-point numbers, unless
+ * the device has failed.
  *
  * On a device the call has these errors as well. UNIMPLEMENTED: the group is reduced within nodes, and its ranks on
  * this node can't reduce among their devices, or NCCL can't reduce the type (int16). FAILED_PRECONDITION: the worker

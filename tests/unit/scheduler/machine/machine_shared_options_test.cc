@@ -17,10 +17,9 @@ TEST(MachineSharedOptions, RanksThatDifferOnOptionsThatAllMustShareAreNamed) {
   harness.Ask<ServerRegistered>(Server("a", 1, 1001));
   JobId job;
   for (uint32_t rank = 0; rank < 3; ++rank) job = harness.Ask<JobJoined>(Join("gpt", 3, rank, 100 + rank)).job;
-  const SharedOptions usual{.fail_on_server_loss = false, .checksums = true};
+  const SharedOptions usual{.checksums = true};
   const std::vector<std::pair<SharedOptions, std::string>> others = {
-      {{.fail_on_server_loss = true, .checksums = true}, "fail_on_server_loss is off on rank 0 and on on rank 2"},
-      {{.fail_on_server_loss = false, .checksums = false}, "checksums is on on rank 0 and off on rank 2"}};
+      {{.checksums = false}, "checksums is on on rank 0 and off on rank 2"}};
   for (const auto& [different, text] : others) {
     std::vector<RequestHandle> handles;
     for (uint32_t rank = 0; rank < 3; ++rank) {

@@ -86,20 +86,6 @@ TEST_F(RailsFailureTest, ARankThatTheSchedulerDeclaresLostFailsBothHalvesWhichev
   EXPECT_EQ(worker.done.at(0).status, absl::AbortedError(absl::StrCat(why, "; ", kFirstOp)));
 }
 
-TEST(RailsFailure, ALostServerThatIsNotSurvivedIsNotTakenForALostRank) {
-  WorkerDriver worker({.survive_server_loss = false, .has_local_reduce = true});
-  worker.Open(Info(1));
-  worker.Up(0);
-  worker.Welcome(0, 8);
-  worker.GiveLocal(LocalGroupMet{kGroup});
-  worker.Down(0);
-  const std::string why = "server server-0 (10.0.0.0:7000) was lost: connection reset";
-  ASSERT_THAT(worker.local_fails, SizeIs(1));
-  EXPECT_EQ(worker.local_fails[0].why, absl::AbortedError(why)) << "which the others pass on as it is";
-  worker.Submit(1, kElements);
-  EXPECT_EQ(worker.done.at(0).status.code(), absl::StatusCode::kUnavailable);
-}
-
 TEST_F(RailsFailureTest, AFailureBeforeItIsOpenEndsBothHalves) {
   worker.Open(Info(1));
   worker.Up(0);

@@ -17,27 +17,6 @@ using ::testing::IsEmpty;
 // What is said of an op of 100 numbers that ends with its group.
 constexpr char kLacked[] = "; all-reduce 1 of group \"world\" (100 float32): 0 of 1 chunks are back";
 
-TEST(WorkerFailure, ALostServerFailsTheGroupAndIsNamed) {
-  WorkerDriver worker({.survive_server_loss = false});
-  worker.OpenAll(2, 2, 4);
-  worker.Submit(1, 100);
-  const WorkerSendAction send = worker.sends.at(0);
-  const uint32_t owner = send.peer == worker.ServerPeer(0) ? 0 : 1;
-  worker.Sent(send);
-  worker.Down(owner, absl::UnavailableError("connection reset by peer"));
-  ASSERT_EQ(worker.done.size(), 1u);
-  EXPECT_EQ(worker.done[0].status,
-            absl::UnavailableError(absl::StrCat("server server-", owner, " (10.0.0.", owner,
-                                                ":7000) was lost: connection reset by peer", kLacked)));
-  const std::vector<SentNote> notes = worker.NotesOf(FrameType::kGroupFailed);
-  ASSERT_EQ(notes.size(), 1u) << "the other server is told, so that it tells the other ranks";
-  EXPECT_EQ(notes[0].peer, worker.ServerPeer(1 - owner));
-  EXPECT_THAT(notes[0].text(), HasSubstr("was lost: connection reset by peer"));
-  worker.Submit(2, 100);
-  EXPECT_THAT(std::string(worker.done.at(1).status.message()), HasSubstr("was lost: connection reset by peer"))
-      << "what comes later hears the same";
-}
-
 TEST(WorkerFailure, ALostRankIsNamedWithItsNode) {
   WorkerDriver worker;
   worker.OpenAll(3, 1, 4);
@@ -291,27 +270,6 @@ TEST(WorkerFailure, AConnectionThatHoldsMemoryBackTooLongIsCut) {
   EXPECT_EQ(worker.machine().NextDeadlineNs(), kNoDeadline);
 }
 
-TEST(WorkerFailure, APushThatTheNetworkDidNotTakeFailsTheGroup) {
-  WorkerDriver worker({.survive_server_loss = false});
-  worker.OpenAll(1, 1, 4);
-  worker.Submit(1, 100);
-  worker.Sent(worker.sends.at(0), absl::ResourceExhaustedError("1024 sends wait"));
-  ASSERT_EQ(worker.done.size(), 1u);
-  EXPECT_EQ(worker.done[0].status, absl::UnavailableError(absl::StrCat(
-                                       "a push to server server-0 (10.0.0.0:7000) failed: 1024 sends wait", kLacked)));
-}
-
-TEST(WorkerFailure, AResultThatDidNotArriveFailsTheGroup) {
-  WorkerDriver worker({.survive_server_loss = false});
-  worker.OpenAll(1, 1, 4);
-  worker.Submit(1, 100);
-  worker.Sent(worker.sends.at(0));
-  worker.OfferResult(worker.sends.at(0), 1);
-  worker.Land(worker.accepts.at(0), absl::UnavailableError("cut"));
-  ASSERT_EQ(worker.done.size(), 1u);
-  EXPECT_THAT(std::string(worker.done[0].status.message()), HasSubstr("did not arrive: cut"));
-}
-
 TEST(WorkerFailure, AResultThatDoesNotFitWhatWasPushedIsNeverTaken) {
   const auto fails = [](auto change, uint64_t payload_bytes = 400) {
     WorkerDriver worker;
@@ -387,17 +345,18 @@ TEST(WorkerFailure, AFailedSubmitThatWasStampedLaterThanNowTookNoTime) {
 }
 
 TEST(WorkerFailure, AServerThatWritesGarbageIsCutOffAndNamed) {
-  WorkerDriver worker({.survive_server_loss = false});
+  WorkerDriver worker;
   worker.OpenAll(1, 1, 4);
   Note garbage;
   garbage.bytes.fill(std::byte{'x'});
   garbage.size = 100;
   worker.GiveNote(0, garbage);
   EXPECT_THAT(worker.closes, ElementsAre(worker.ServerPeer(0)));
-  worker.Submit(1, 100);
-  worker.Sent(worker.sends.at(0), absl::CancelledError("closed"));
-  worker.Down(0, absl::OkStatus());
-  EXPECT_EQ(worker.done.size(), 1u);
+  worker.Down(0, absl::CancelledError("closed"));
+  worker.Down(0, absl::UnavailableError("refused"));
+  ASSERT_EQ(worker.troubles.size(), 1u) << "the scheduler is to move the group away from it";
+  EXPECT_EQ(worker.troubles[0].server, ServerId(1));
+  EXPECT_EQ(worker.troubles[0].reason, "the message does not start as a Shoal frame");
 }
 
 // Whatever a server sends, a worker neither crashes nor takes a result into memory that is not the op's.

@@ -73,17 +73,6 @@ TEST(WorkerMachine, TriesServersThatAreNotThereUntilTheyAre) {
   EXPECT_TRUE(worker.opened.at(0).status.ok());
 }
 
-TEST(WorkerMachine, SaysHelloAgainWhenTheConnectionEndsBeforeTheWelcome) {
-  WorkerDriver worker({.survive_server_loss = false});
-  worker.Open(WorkerDriver::Info(0, 1, 1));
-  worker.Up(0);
-  worker.Down(0);
-  worker.Up(0);
-  EXPECT_EQ(worker.NotesOf(FrameType::kHello).size(), 2u);
-  worker.Welcome(0, 1);
-  EXPECT_TRUE(worker.opened.at(0).status.ok());
-}
-
 TEST(WorkerMachine, MissingServersAreNamedAtTheDeadlineWithWhatIsKnown) {
   WorkerDriver worker;
   worker.unconnectable = {2};

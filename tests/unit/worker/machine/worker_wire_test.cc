@@ -81,7 +81,7 @@ TEST(WorkerWire, AResultLandsInItsPlaceAndIsWidenedIntoTheTensor) {
 }
 
 TEST(WorkerWire, TheLastResultOutlivesItsGroup) {
-  WorkerDriver worker({.survive_server_loss = false});
+  WorkerDriver worker;
   OpenNarrow(&worker, 1);
   worker.Submit(1, 10);
   worker.Command(CloseGroupCommand{GroupHandle(0)});
@@ -89,6 +89,9 @@ TEST(WorkerWire, TheLastResultOutlivesItsGroup) {
   worker.Sent(send);
   worker.OfferResult(send, 2);
   worker.Land(worker.accepts.at(0));
+  FrameHeader committed = WorkerDriver::Header(FrameType::kCommit);
+  committed.commit_watermark = OpNumber(1);
+  worker.GiveNote(0, MakeNote(committed));
   ASSERT_EQ(worker.closed.size(), 1u);
   ASSERT_EQ(worker.widens.size(), 1u);
   worker.narrows.clear();
