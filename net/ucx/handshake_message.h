@@ -4,8 +4,8 @@
 //   server -> client   welcome    "come in: UCX listens at this port", or
 //                      refusal    a text with the reason
 //
-// UCX ends the process when it does not understand a first message. So only a peer that has sent a complete greeting,
-// of the right version and with the right checksum, reaches UCX's listener. That keeps out strangers and accidents, but
+// A stranger at UCX's listener can end the process (seen with UCX 1.13). So only a peer that has sent a complete
+// greeting, of the right version and with the right checksum, reaches it. That keeps out strangers and accidents, but
 // not an attacker who knows Shoal: it is no authentication.
 //
 // Layout, little endian. It never changes, so that versions can refuse each other; only what a greeting or welcome has

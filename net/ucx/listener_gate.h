@@ -1,8 +1,8 @@
 // A gate before UCX's listening socket: the kernel drops every packet except those from addresses that were let in.
 //
-// UCX 1.13 ends the process over a first message on this socket that it does not understand (a run of zeros will do).
-// So a stranger's connection must not be made at all. UCX has no setting for that. The kernel has socket filters, which
-// see every packet before the socket does and which accepted sockets inherit.
+// A stranger who reaches this socket can end the process (seen with UCX 1.13), so a stranger's connection must not be
+// made at all. UCX has no setting for that. The kernel has socket filters, which see every packet before the socket
+// does and which accepted sockets inherit.
 //
 // Some kernels allow such filters only with CAP_NET_ADMIN (seen: 6.18.44, Debian 12's 6.1.192). Without it the gate is
 // coarser: while no guest is expected the socket accepts only packets with a hop limit that no connection sends by

@@ -123,8 +123,8 @@ void UcxTransport::Close(PeerId peer_id) {
 }
 
 void UcxTransport::Abandon(Peer& peer, absl::Status why) {
-  // UCX 1.13 keeps asking whether a connecting socket is writable. Closed now, its number may be given to a socket that
-  // UCX's other thread accepts, which then gets the answer and ends the process (an assertion in tcp_sockcm_ep.c).
+  // The process has ended where a connection was closed that was still being made (seen with UCX 1.13). So it stays
+  // open until UCX has made it or given it up.
   peer.state = PeerState::kAbandoned;
   peer.known_to_user = false;
   pending_.Add({.kind = TransportEventKind::kPeerDown, .peer = peer.id, .status = std::move(why)});

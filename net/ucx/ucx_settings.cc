@@ -130,7 +130,7 @@ void UcxSettings::ChooseDevices(const UcxTransportOptions& options) {
     // The route leads to the device, unless one is named.
     if (net_devices_.empty()) net_devices_ = DeviceToListenOn(options);
     // A connection stays on the device of its route: others (of containers or virtual machines) may not lead to the
-    // peer. Both sides must say the same, or UCX 1.13 ends the process, so it does not depend on the device.
+    // peer. Both sides must say the same, so it does not depend on the device.
     settings_.push_back({"CM_USE_ALL_DEVICES", "n"});
   }
   std::vector<std::string> devices = Split(net_devices_);

@@ -41,8 +41,7 @@ class UcxSettings {
   // From which size on a payload goes by rendezvous: it takes one more way there and back, and saves copies.
   size_t rendezvous_threshold_bytes() const;
 
-  // What both ends of a connection must have in common, as text: otherwise UCX 1.13 ends one of the processes, or large
-  // messages fail.
+  // What both ends of a connection must have in common, as text. UCX itself does not compare all of it.
   std::string Agreement() const;
 
  private:

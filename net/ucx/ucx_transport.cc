@@ -176,7 +176,7 @@ absl::Status UcxTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
     return absl::NotFoundError(absl::StrCat("there is no offer ", offer_id.value(), " (any more)"));
   }
   const Offer offer = found->second;
-  // UCX 1.13 ends the process when the buffer is shorter than the rendezvous.
+  // UCX 1.13 does not refuse a buffer of another size.
   if (buffer.size() != offer.payload_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("the offer from ", offer.peer->address, " has ", offer.payload_bytes,
                                                    " bytes, the buffer ", buffer.size()));

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from cluster import LOOPBACK, SERVER_LISTENS, Cluster
-from garbage import GARBAGE, pour_garbage
+from garbage import pour_garbage
 from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 
 WORLD_SIZE = 4
@@ -244,7 +244,7 @@ def test_i7_f15_garbage_does_not_disturb_a_running_job(cluster: Cluster):
     ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
     wait_for_line_of_all(ranks, "^round 0 done$")
     data_address = server.wait_for_line(SERVER_LISTENS).group(2)
-    held = pour_garbage(data_address, GARBAGE) + pour_garbage(cluster.scheduler_address, GARBAGE)
+    held = pour_garbage(data_address) + pour_garbage(cluster.scheduler_address)
     closed = rf"connections so far were closed, the last one from {LOOPBACK}:"
     cluster.told("F15", "strangers-turned-away", closed, server)
     for rank in ranks:
