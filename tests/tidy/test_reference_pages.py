@@ -37,9 +37,9 @@ def test_every_refusal_is_on_the_page_of_errors_with_a_code_that_is_there():
     assert all(f"| `{code}` |" in codes for code in rows)
 
 
-def test_every_code_is_on_the_page_of_errors_or_not_used():
+def test_every_code_is_on_the_page_of_errors():
     header = (ROOT / "worker/include/shoal/worker.h").read_text(encoding="utf-8")
     codes = header.split("typedef enum shoal_code {", 1)[1].split("}")[0]
-    names = set(re.findall(r"^  SHOAL_(\w+) = \d+", codes, re.MULTILINE))
-    rows = set(re.findall(r"^\| `([A-Z_]+)` \|", reference_pages.errors_page().split("## Why")[0], re.MULTILINE))
-    assert names - rows == {"OK", "UNKNOWN", "PERMISSION_DENIED", "OUT_OF_RANGE", "DATA_LOSS"}
+    names = re.findall(r"^  SHOAL_(\w+) = \d+", codes, re.MULTILINE)
+    rows = re.findall(r"^\| `([A-Z_]+)` \|", reference_pages.errors_page().split("## Why")[0], re.MULTILINE)
+    assert rows == names

@@ -37,23 +37,23 @@ extern "C" {
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
-  SHOAL_OK = 0,
+  SHOAL_OK = 0,        /* the call has done what it was asked to do */
   SHOAL_CANCELLED = 1, /* the group was aborted or the worker closed */
-  SHOAL_UNKNOWN = 2,
-  SHOAL_INVALID_ARGUMENT = 3,  /* the call is wrong: fix the argument that the message names */
-  SHOAL_DEADLINE_EXCEEDED = 4, /* the message names the ranks or servers that are missing */
-  SHOAL_NOT_FOUND = 5,         /* there is no driver for the devices */
-  SHOAL_ALREADY_EXISTS = 6,    /* for example, another process holds this rank */
-  SHOAL_PERMISSION_DENIED = 7,
+  SHOAL_UNKNOWN = 2,   /* something else than a scheduler answers at its address: check the address, and proxies */
+  SHOAL_INVALID_ARGUMENT = 3,    /* the call is wrong: fix the argument that the message names */
+  SHOAL_DEADLINE_EXCEEDED = 4,   /* the message names the ranks or servers that are missing */
+  SHOAL_NOT_FOUND = 5,           /* there is no driver for the devices */
+  SHOAL_ALREADY_EXISTS = 6,      /* for example, another process holds this rank */
+  SHOAL_PERMISSION_DENIED = 7,   /* a proxy on the way to the scheduler does not let the call pass */
   SHOAL_RESOURCE_EXHAUSTED = 8,  /* a queue or the servers' slot memory is full */
   SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions differ, closed handle, forked child, membership ended */
   SHOAL_ABORTED = 10,            /* a rank was lost or gave the group up, or ranks disagree: make a new group */
-  SHOAL_OUT_OF_RANGE = 11,
-  SHOAL_UNIMPLEMENTED = 12, /* the group can't reduce tensors on devices */
-  SHOAL_INTERNAL = 13,      /* a device has failed; or a bug, which the message asks you to report */
-  SHOAL_UNAVAILABLE = 14,   /* the scheduler or a server can't be reached */
-  SHOAL_DATA_LOSS = 15,
-  SHOAL_UNAUTHENTICATED = 16 /* a server does not accept the group's token */
+  SHOAL_OUT_OF_RANGE = 11,       /* never returned */
+  SHOAL_UNIMPLEMENTED = 12,      /* the group can't reduce tensors on devices */
+  SHOAL_INTERNAL = 13,           /* a device has failed; or a bug, which the message asks you to report */
+  SHOAL_UNAVAILABLE = 14,        /* the scheduler or a server can't be reached */
+  SHOAL_DATA_LOSS = 15,          /* never returned: a payload that was changed on its way comes again */
+  SHOAL_UNAUTHENTICATED = 16     /* a server does not accept the group's token */
 } shoal_code;
 
 typedef struct shoal_error {
