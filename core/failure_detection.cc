@@ -7,7 +7,7 @@ namespace shoal {
 absl::Status CheckLeases(uint64_t lease_ttl_ns, uint64_t leader_lease_ns) {
   if (leader_lease_ns == 0) return absl::OkStatus();
   // A server hears the new leader with its next heartbeat.
-  const uint64_t silent_ns = leader_lease_ns + kTakeOverOfSchedulerNs + HeartbeatPeriodNs(lease_ttl_ns);
+  const uint64_t silent_ns = NextSchedulerAnswersWithinNs(leader_lease_ns) + HeartbeatPeriodNs(lease_ttl_ns);
   const uint64_t patience_ns = ServerPatienceNs(lease_ttl_ns, /*scheduler_is_colocated=*/false);
   if (silent_ns <= patience_ns) return absl::OkStatus();
   const uint64_t longest_ns = leader_lease_ns - (silent_ns - patience_ns);

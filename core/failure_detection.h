@@ -95,8 +95,18 @@ constexpr uint64_t ServerPatienceNs(uint64_t lease_ttl_ns, bool scheduler_is_col
   return scheduler_is_colocated ? lease_ttl_ns : lease_ttl_ns + kGroupMovesWithinNs;
 }
 
-// From the end of the leader's lease until the next scheduler has taken over and answers.
+// From the end of the leader's lease until the next scheduler has taken over and answers: etcd looks every 500 ms for
+// leases that are over, schedulers look every 300 ms who leads, and the next one reads the state.
 inline constexpr uint64_t kTakeOverOfSchedulerNs = kNsPerS;
+// etcd's members have a leader of their own. When it ends together with the leading scheduler, the others wait for one
+// to two of its election timeouts before they elect the next one. That one begins each lease anew, and gives it an
+// election timeout on top. (This is --election-timeout of etcd, unless it is set.)
+inline constexpr uint64_t kEtcdElectionTimeoutNs = kNsPerS;
+inline constexpr uint64_t kEtcdBeginsLeasesAnewWithinNs = 3 * kEtcdElectionTimeoutNs;
+// From the leading scheduler's last sign until the next one answers, whoever ended together with it.
+constexpr uint64_t NextSchedulerAnswersWithinNs(uint64_t leader_lease_ns) {
+  return leader_lease_ns + kEtcdBeginsLeasesAnewWithinNs + kTakeOverOfSchedulerNs;
+}
 
 // Whether servers leave all decisions to schedulers that are configured like this. `leader_lease_ns` 0: there is only
 // one scheduler. InvalidArgument: the leases don't fit each other; the text names the options and says what to give.

@@ -177,6 +177,7 @@ void Cluster::ExcuseRunsThatJoin(uint64_t until_ns) {
 
 uint64_t Cluster::LeadIsBackNs(const Fault& fault) const {
   if (profile_.leader_lease_ms == 0 || !HitsScheduler(fault)) return 0;
+  // The store here has no leader of its own that could end as well.
   return profile_.leader_lease_ms * kNsPerMs + kTakeOverOfSchedulerNs;
 }
 

@@ -161,8 +161,9 @@ def patience(world: World, job: Job, now: float, changed_at: float, members: Seq
         # A link that begins to work badly breaks nothing: it has a bound of its own below.
         moments = (incident.mended,) if incident.kind in IMPAIRMENTS else (incident.began, incident.mended)
         since = max([since, *(when for when in moments if when <= now)])
-        if concerns_control(incident.fault) and now - min(incident.mended, now) < promises.leader_replaced_s(shape):
-            bound_s, why = max(bound_s, promises.leader_replaced_s(shape)), "F16"
+        replaced_s = promises.leader_replaced_s(shape, incident.fault.target.startswith(("etcd-", "control-")))
+        if concerns_control(incident.fault) and now - min(incident.mended, now) < replaced_s:
+            bound_s, why = max(bound_s, replaced_s), "F16"
         elif incident.open_at(now) and incident.kind.startswith(("path-", "node-")):
             bound_s = max(bound_s, promises.way_around_s(shape))
     if not world.works_for(job, open_now, members):

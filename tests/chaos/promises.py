@@ -42,7 +42,7 @@ def last_resort_s(shape: Shape) -> float:
     return shape.lease_s + 9
 
 
-def leader_replaced_s(shape: Shape) -> float:
+def leader_replaced_s(shape: Shape, etcd_too: bool = False) -> float:
     """F16: another leads within the leader's lease and a second, and members have come to it a lease and a half
-    later."""
-    return shape.leader_lease_ms / 1000 + 1 + 1.5 * shape.lease_s
+    later. `etcd_too`: etcd may have lost its leader as well, which takes three seconds more."""
+    return shape.leader_lease_ms / 1000 + (4 if etcd_too else 1) + 1.5 * shape.lease_s

@@ -34,9 +34,20 @@ TEST(FailureDetection, ALeaderLeaseThatOutlastsTheServersPatienceIsRefusedWithWh
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("--leader-lease 60000 does not fit --lease-ttl 5000"),
                     HasSubstr("declare a rank lost themselves after 14000 ms"),
-                    HasSubstr("give --leader-lease 11333 or less, or a longer --lease-ttl")));
-  EXPECT_TRUE(CheckLeases(kDefaultLeaseTtlNs, 11333 * kNsPerMs).ok());
-  EXPECT_FALSE(CheckLeases(kDefaultLeaseTtlNs, 11334 * kNsPerMs).ok());
+                    HasSubstr("give --leader-lease 8333 or less, or a longer --lease-ttl")));
+  EXPECT_TRUE(CheckLeases(kDefaultLeaseTtlNs, 8333 * kNsPerMs).ok());
+  EXPECT_FALSE(CheckLeases(kDefaultLeaseTtlNs, 8334 * kNsPerMs).ok());
+}
+
+TEST(FailureDetection, ServersWaitAlsoWhereTheLeaderOfEtcdEndsTogetherWithThatOfTheSchedulers) {
+  constexpr uint64_t kLeaderLeaseNs = 5 * kNsPerS;
+  constexpr uint64_t kElectsAfterNs = 2 * kEtcdElectionTimeoutNs;  // at most, after the last sign of its leader
+  constexpr uint64_t kRenewedLeaseNs = kLeaderLeaseNs + kEtcdElectionTimeoutNs;
+  constexpr uint64_t kAnswersAtNs = kElectsAfterNs + kRenewedLeaseNs + kTakeOverOfSchedulerNs;
+  EXPECT_EQ(NextSchedulerAnswersWithinNs(kLeaderLeaseNs), kAnswersAtNs);
+  EXPECT_GE(kAnswersAtNs, 7900 * kNsPerMs) << "as long as it took with etcd 3.6.16";
+  EXPECT_LE(kAnswersAtNs + HeartbeatPeriodNs(kDefaultLeaseTtlNs),
+            ServerPatienceNs(kDefaultLeaseTtlNs, /*scheduler_is_colocated=*/false));
 }
 
 }  // namespace
