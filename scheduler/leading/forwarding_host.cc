@@ -20,6 +20,7 @@
 #include "process/listen_address.h"
 #include "process/start_thread.h"
 #include "proto/scheduler_channel.h"
+#include "scheduler/rpc/control_server.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
 
@@ -189,8 +190,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     grpc::EnableDefaultHealthCheckService(true);  // a setting of the whole process that gRPC offers no other way
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or a second scheduler would share the port unnoticed
+    ListenOn(listen, &builder, &port);
     builder.SetMaxReceiveMessageSize(-1);
     builder.RegisterCallbackGenericService(this);
     server_ = builder.BuildAndStart();

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <utility>
 
-#include "core/failure_detection.h"
 #include "process/listen_address.h"
+#include "scheduler/rpc/control_server.h"
 #include "scheduler/rpc/grpc_calls.h"
 #include "shoal/v1/admin.grpc.pb.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
@@ -19,10 +19,6 @@ namespace {
 
 using grpc::CallbackServerContext;
 
-// Notices a watcher whose node is gone.
-constexpr int kKeepaliveTimeMs = kControlProbePeriodNs / kNsPerMs;
-constexpr int kKeepaliveTimeoutMs = kControlProbeTimeoutNs / kNsPerMs;
-constexpr int kMinPeerPingIntervalMs = 5'000;
 constexpr std::chrono::seconds kStopPatience{1};
 
 template <typename Message, typename RequestMessage>
@@ -174,12 +170,7 @@ class GrpcControlHost::Services {
     if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or a second scheduler would share the port unnoticed
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPeerPingIntervalMs);
+    ListenOn(listen, &builder, &port);
     builder.RegisterService(&scheduler_);
     builder.RegisterService(&admin_);
     builder.RegisterService(&status_);

@@ -230,6 +230,23 @@ def test_loops_include_ports_and_no_adapter():
     fail_with(problems, f"A loop reaches what is outside through the ports that {PORTS_TABLE} lists:")
 
 
+def test_grpc_is_set_up_in_one_place_for_each_side():
+    """A server or channel that is made elsewhere would go without the probes and times that the one place gives it."""
+    places = {
+        r"AddListeningPort|GRPC_ARG_KEEPALIVE|GRPC_ARG_ALLOW_REUSEPORT": {"scheduler/rpc/control_server.cc"},
+        r"Create(Custom)?Channel": {"proto/scheduler_channel.cc", "scheduler/store/etcd_client.cc"},
+    }
+    sources = [path for path in CXX_FILES if path.parts[0] != "tests"]
+    problems = []
+    for pattern, expected in places.items():
+        found = {str(path) for path in sources if re.search(pattern, read(path))}
+        problems += [f"{path}: {pattern}" for path in sorted(found ^ expected)]
+    for path in sources:
+        builders = re.findall(r"\bServerBuilder (\w+);", read(path))
+        problems += [f"{path}: {name}" for name in builders if not re.search(rf"ListenOn\(\w+, &{name}, ", read(path))]
+    fail_with(problems, "Servers listen by scheduler/rpc/control_server.h, channels are opened where the others are:")
+
+
 TESTED_ELSEWHERE = pathlib.Path("tests/unit/README.md")
 
 

@@ -1,0 +1,17 @@
+// How a scheduler's port is listened on, whether the scheduler leads or follows: by one process alone, and with probes
+// that notice a peer whose node is gone. Any thread.
+#ifndef SHOAL_SCHEDULER_RPC_CONTROL_SERVER_H_
+#define SHOAL_SCHEDULER_RPC_CONTROL_SERVER_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <string>
+
+namespace shoal::scheduler {
+
+// `listen`: "ip:port". BuildAndStart() fills in `port`: what is listened on, 0 if it can't be.
+void ListenOn(const std::string& listen, grpc::ServerBuilder* builder, int* port);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_RPC_CONTROL_SERVER_H_
