@@ -92,6 +92,10 @@ class Watch:
         self.ended_at: list[float] = []  # on the machine's monotonic clock
         self.bytes = 0
 
+    def forget_times(self) -> None:
+        self.seconds.clear()
+        self.ended_at.clear()
+
     def mean_milliseconds(self) -> float:
         return 1000 * sum(self.seconds) / max(1, len(self.seconds))
 
@@ -230,8 +234,9 @@ def train(model: DistributedDataParallel, batches: Batches, arguments: argparse.
             dist.barrier()
             if rank == 0:
                 save_checkpoint(arguments.checkpoint, step, model.module, optimizer)
-        if step == first_step:
+        if step == first_step:  # in which DDP reduces the whole model at once (docs/training.md)
             warm_up_seconds = time.perf_counter() - started
+            watch.forget_times()
         if (step + 1) % arguments.report_every == 0:
             mean = mean_over_ranks(losses[step]).item()
             now = time.perf_counter()

@@ -100,7 +100,8 @@ def keep_own_gradients(_: object, bucket: dist.GradBucket) -> torch.futures.Futu
 
 
 def check_ddp(model: torch.nn.Module, numel: int, rank: int, world_size: int, exchanges: bool) -> int:
-    """Wrong elements over all ranks."""
+    """Wrong elements over all ranks. The first step, in which DDP reduces the whole model at once, is this one, so
+    it is not measured."""
     model.zero_grad()
     model(small_integers(numel, rank, 0)).backward()
     if exchanges:

@@ -1,6 +1,7 @@
 """DistributedDataParallel and its hooks: the weights that Gloo gives."""
 
 import pytest
+import shoal
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
@@ -84,6 +85,47 @@ def test_find_unused_parameters(cluster):
     with_gloo = run_ranks(2, train_half_used, backend="gloo")
     for ours, theirs in zip(with_shoal[0], with_gloo[0]):
         torch.testing.assert_close(ours, theirs)
+
+
+LAYERS = 5
+LAYER_MIB = 64 * 64 * 4 / 2**20
+
+
+def layers_of_each_all_reduce(settings: dict) -> list[list[int]]:
+    """Of four steps. The all-reduce of one int32 for each parameter counts as 0 layers."""
+    model = DistributedDataParallel(
+        nn.Sequential(*(nn.Linear(64, 64, bias=False) for _ in range(LAYERS))), bucket_cap_mb=2 * LAYER_MIB, **settings
+    )
+    buckets: list[int] = []
+
+    def average(_: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        buckets.append(len(bucket.parameters()))
+        reduced = dist.all_reduce(bucket.buffer().div_(dist.get_world_size()), async_op=True).get_future()
+        return reduced.then(lambda future: future.value()[0])
+
+    model.register_comm_hook(None, average)
+    steps = []
+    for _ in range(4):
+        buckets.clear()
+        before = shoal.statistics()["ops_completed"]
+        model(torch.ones(4, 64)).sum().backward()
+        others = shoal.statistics()["ops_completed"] - before - len(buckets)
+        steps.append([*buckets, *[0] * others])
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [[5], [2, 2, 1], [2, 2, 1], [2, 2, 1]]),
+        ({"find_unused_parameters": True}, [[1, 2, 2, 0]] * 4),
+        ({"static_graph": True}, [[5, 0], [5], [2, 2, 1], [2, 2, 1]]),
+    ],
+    ids=["defaults", "find_unused_parameters", "static_graph"],
+)
+def test_all_reduces_of_each_step_are_those_of_the_page(cluster, settings: dict, expected: list[list[int]]):
+    """The table of docs/training.md."""
+    assert run_ranks(2, layers_of_each_all_reduce, settings, environment=cluster.environment()) == [expected] * 2
 
 
 def train_uneven() -> int:
