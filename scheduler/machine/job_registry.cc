@@ -148,11 +148,11 @@ absl::StatusOr<Job*> JobRegistry::JobToJoin(const JoinJob& request, Joined* join
     if (job.open() || is_live_member) {
       if (job.world_size == request.world_size) return &job;
       const auto& [first_rank, first] = *job.workers.begin();
-      return absl::InvalidArgumentError(
-          absl::StrCat("job \"", job.name, "\" has world size ", job.world_size, " (from rank ", first_rank.value(),
-                       " on node ", first.state.node, "), but rank ", request.rank.value(), " on node ",
-                       CleanText(request.node), " has world size ", request.world_size,
-                       "; give every rank the same world size, or give this job another name"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "job \"", job.name, "\" has world size ", job.world_size, " (from rank ", first_rank.value(), ", process ",
+          first.state.pid, " on node ", first.state.node, "), but rank ", request.rank.value(), ", process ",
+          request.pid, " on node ", CleanText(request.node), ", has world size ", request.world_size,
+          "; give every rank the same world size, or give this job another name"));
     }
   }
   if (live_job_count() >= kMaxLiveJobs) {
@@ -255,11 +255,11 @@ bool JobRegistry::NeedsNoServers(JobId id) {
 
 absl::Status JobRegistry::HolderError(JobId job, const JoinJob& request, Now now) const {
   const Worker& worker = jobs_.at(job).workers.at(request.rank);
-  return absl::AlreadyExistsError(
-      absl::StrCat("rank ", request.rank.value(), " of job \"", request.job_name, "\" is held by process ",
-                   worker.state.pid, " on node ", worker.state.node, " (heartbeat ",
-                   Seconds(now.monotonic_ns - worker.last_heartbeat_ns), " ago); give process ", request.pid,
-                   " on node ", CleanText(request.node), " another rank or job name, or end the other process"));
+  return absl::AlreadyExistsError(absl::StrCat(
+      "rank ", request.rank.value(), " of job \"", request.job_name, "\" is held by process ", worker.state.pid,
+      " on node ", worker.state.node, ", which was heard ", Seconds(now.monotonic_ns - worker.last_heartbeat_ns),
+      " ago; end that process (a launcher that was killed leaves its ranks running), or give process ", request.pid,
+      " on node ", CleanText(request.node), " another rank or job name"));
 }
 
 absl::StatusOr<const Job*> JobRegistry::FindMember(JobId id, JobRank rank, Incarnation incarnation) const {

@@ -1,5 +1,5 @@
-"""A rank dies under torchrun --max-restarts: the example goes on from its checkpoint, to the weights of an undisturbed
-run."""
+"""Ranks under torchrun: one dies, and the example goes on from its checkpoint, to the weights of an undisturbed run.
+Or torchrun itself is killed, and leaves its ranks."""
 
 import os
 import pathlib
@@ -10,6 +10,7 @@ import subprocess
 from torch_cluster import TORCHRUN, clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHOALCTL = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")) / "shoalctl"
 WORLD_SIZE = 2
 STEPS = 12
 CHECKPOINT_EVERY = 3
@@ -85,3 +86,57 @@ def test_f11_a_killed_rank_costs_the_steps_since_the_last_checkpoint_and_no_bit(
     assert (int(resumed[1]) - 1) % CHECKPOINT_EVERY == 0 and int(resumed[1]) > CHECKPOINT_EVERY
     assert digests(output) == expected
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("checkpoint")] == ["checkpoint"]
+
+
+REDUCE_ON_AND_ON = """
+import time, torch, torch.distributed as dist, shoal
+dist.init_process_group("shoal")
+print("joined", flush=True)
+while True:
+    dist.all_reduce(torch.ones(8))
+    time.sleep(0.01)
+"""
+
+
+def ranks_left(marker: str) -> dict[int, int]:
+    """Processes by their rank."""
+    found = {}
+    for rank in range(WORLD_SIZE):
+        try:
+            found[rank] = pid_of_rank(rank, marker)
+        except AssertionError:
+            pass
+    return found
+
+
+def test_the_ranks_of_a_killed_torchrun_are_named_to_the_next_run(cluster, tmp_path):
+    script, job = tmp_path / "script.py", f"orphans-{os.getpid()}"
+    script.write_text(REDUCE_ON_AND_ON)
+    environment = clean_environment(**cluster.environment(SHOAL_JOB_NAME=job, TEST_MARKER=job))
+
+    def start(ranks: int) -> subprocess.Popen:
+        command = [*TORCHRUN, "--nproc-per-node", str(ranks), str(script)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(command, start_new_session=True, env=environment, **pipes)
+
+    killed = start(WORLD_SIZE)
+    try:
+        for _ in range(WORLD_SIZE):
+            assert "joined\n" in iter(killed.stdout.readline, ""), "a rank did not come"
+        killed.kill()
+        killed.wait()
+        left = ranks_left(job)
+        shown = subprocess.check_output([SHOALCTL, "--scheduler", cluster.scheduler, "job", job], text=True)
+        rows = re.findall(r"^ *(\d) +\S+ +(\d+) +live ", shown, re.MULTILINE)
+        assert {int(rank): int(pid) for rank, pid in rows} == left, shown
+
+        output, _ = start(WORLD_SIZE).communicate(timeout=240)
+        held = re.findall(rf'rank (\d) of job "{job}" is held by process (\d+) on node \S+, which was heard', output)
+        assert held and all(int(pid) == left[int(rank)] for rank, pid in held), output
+        assert "end that process (a launcher that was killed leaves its ranks running)" in output
+        output, _ = start(WORLD_SIZE + 1).communicate(timeout=240)
+        assert f"has world size {WORLD_SIZE} (from rank 0, process {left[0]} on node " in output
+    finally:
+        killed.kill()
+        for pid in ranks_left(job).values():
+            os.kill(pid, signal.SIGKILL)

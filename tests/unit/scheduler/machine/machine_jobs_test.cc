@@ -60,7 +60,7 @@ TEST_F(MachineJobsTest, BadJoinsAreRefusedByValue) {
        {"rank 1 of job \"gpt\" speaks control version 7", "this scheduler speaks 2 to 3"}},
       {[](JoinJob* r) { r->world_size = 8; },
        absl::StatusCode::kInvalidArgument,
-       {"world size 4", "rank 2 on node node2", "rank 1 on node node1 has world size 8"}},
+       {"world size 4", "rank 2, process 1002 on node node2", "rank 1, process 1001 on node node1, has world size 8"}},
       {[](JoinJob* r) { r->rank = JobRank(4); }, absl::StatusCode::kInvalidArgument, {"rank 4", "ranks 0 to 3"}},
       {[](JoinJob* r) { r->world_size = 0; }, absl::StatusCode::kInvalidArgument, {"world size 0"}},
       {[](JoinJob* r) { r->world_size = kMaxWorldSize + 1; }, absl::StatusCode::kInvalidArgument, {"65537"}},
@@ -91,8 +91,9 @@ TEST_F(MachineJobsTest, ATakenRankIsRefusedWhenItsHolderShowsLife) {
   EXPECT_TRUE(harness_.Try(Beat(job, 1, 101)).ok());
   const absl::Status status = harness_.StatusOf(handle);
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_THAT(Text(status), AllOf(HasSubstr("rank 1 of job \"gpt\""), HasSubstr("process 1001 on node node1"),
-                                  HasSubstr("process 77 on node elsewhere")));
+  EXPECT_THAT(Text(status), AllOf(HasSubstr("rank 1 of job \"gpt\""),
+                                  HasSubstr("process 1001 on node node1, which was heard 0 s ago; end that process"),
+                                  HasSubstr("give process 77 on node elsewhere another rank or job name")));
 }
 
 TEST_F(MachineJobsTest, ARestartedRankGetsItsPlaceWhenTheOldOnesLeaseIsOver) {
