@@ -12,9 +12,15 @@ sys.path.insert(0, str(ROOT / "tests" / "process"))  # monitoring.py
 
 
 @pytest.fixture(scope="session")
-def helm_program() -> pathlib.Path:
+def tools() -> pathlib.Path:
     subprocess.run([str(ROOT / "scripts" / "helm_tool.sh")], check=True, stdin=subprocess.DEVNULL)
-    return ROOT / "build" / "tools" / "helm"
+    return ROOT / "build" / "tools"
+
+
+@pytest.fixture(scope="session", params=["helm", "helm4"])
+def helm_program(tools: pathlib.Path, request) -> pathlib.Path:
+    """Helm 3 and Helm 4: what is rendered, linted or refused, is so by both."""
+    return tools / request.param
 
 
 @pytest.fixture
