@@ -1,5 +1,6 @@
 """Renders the chart with helm."""
 
+import json
 import pathlib
 import subprocess
 
@@ -17,20 +18,44 @@ class Helm:
     def __init__(self, program: pathlib.Path, folder: pathlib.Path):
         self.program = program
         self.values_file = folder / "values.yaml"
+        self.namespace = NAMESPACE
 
     def run(self, *arguments: str, values: dict | None = None) -> subprocess.CompletedProcess:
-        self.values_file.write_text(yaml.safe_dump(values or {}), encoding="utf-8")
-        command = [str(self.program), *arguments, "--values", str(self.values_file), "--namespace", NAMESPACE]
+        self.values_file.write_text(json.dumps(values or {}), encoding="utf-8")  # Python's YAML would write y for "y"
+        command = [str(self.program), *arguments, "--values", str(self.values_file), "--namespace", self.namespace]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    def render_text(self, values: dict | None = None, *arguments: str, release: str = RELEASE) -> str:
+        result = self.run("template", release, str(CHART), *arguments, values=values)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     def render(self, values: dict | None = None, *arguments: str, release: str = RELEASE) -> list[dict]:
         """All objects of the chart."""
-        result = self.run("template", release, str(CHART), *arguments, values=values)
-        assert result.returncode == 0, result.stderr
-        return [document for document in yaml.safe_load_all(result.stdout) if document]
+        text = self.render_text(values, *arguments, release=release)
+        return [document for document in yaml.safe_load_all(text) if document]
 
     def refuse(self, values: dict) -> str:
         """What helm says to values that it must not take."""
         result = self.run("template", RELEASE, str(CHART), values=values)
         assert result.returncode != 0, f"taken, but wrong: {values}"
         return result.stderr
+
+
+def one(objects: list[dict], kind: str, component: str) -> dict:
+    found = [
+        item
+        for item in objects
+        if item["kind"] == kind and item["metadata"]["labels"]["app.kubernetes.io/component"] == component
+    ]
+    assert len(found) == 1, f"{len(found)} objects of kind {kind} for the {component}"
+    return found[0]
+
+
+def container(workload: dict) -> dict:
+    (only,) = workload["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+def selects(selector: dict, labels: dict) -> bool:
+    return bool(selector) and selector.items() <= labels.items()

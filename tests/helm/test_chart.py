@@ -10,7 +10,7 @@ import subprocess
 import kubernetes_validate
 import pytest
 
-from chart import CHART, NAMESPACE, RELEASE, ROOT, Helm
+from chart import CHART, NAMESPACE, RELEASE, ROOT, Helm, container, one, selects
 
 # The library reads all definitions of a version again for every object: most of the time of these tests.
 kubernetes_validate.utils.schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
@@ -72,25 +72,6 @@ def values(request) -> dict:
     return VALUES[request.param]
 
 
-def one(objects: list[dict], kind: str, component: str) -> dict:
-    found = [
-        item
-        for item in objects
-        if item["kind"] == kind and item["metadata"]["labels"]["app.kubernetes.io/component"] == component
-    ]
-    assert len(found) == 1, f"{len(found)} objects of kind {kind} for the {component}"
-    return found[0]
-
-
-def container(workload: dict) -> dict:
-    (only,) = workload["spec"]["template"]["spec"]["containers"]
-    return only
-
-
-def selects(selector: dict, labels: dict) -> bool:
-    return bool(selector) and selector.items() <= labels.items()
-
-
 # ---- lint and validity ----
 
 
@@ -130,12 +111,6 @@ def test_every_object_is_in_the_releases_namespace_and_labelled(helm: Helm, valu
         assert item["metadata"]["namespace"] == NAMESPACE
         assert labels["app.kubernetes.io/instance"] == RELEASE
         assert labels["app.kubernetes.io/managed-by"] == "Helm"
-
-
-def test_names_stay_short_enough_for_pods(helm: Helm):
-    for item in helm.render({"fullnameOverride": "r" + "eduction" * 6}):
-        # A StatefulSet's pods carry a label of its name, a dash and a hash of 10; labels end at 63.
-        assert len(item["metadata"]["name"]) <= 52
 
 
 # ---- objects fit each other ----
