@@ -388,8 +388,8 @@ void JudgeRdma(const Examination& seen, Findings* findings) {
     findings->Add(
         "rdma", by_rdma ? Verdict::kProblem : Verdict::kWarning,
         absl::StrCat(devices, ": a process of this shell may lock too little memory for RDMA"),
-        "ulimit -l unlimited, LimitMEMLOCK=infinity (systemd), --ulimit memlock=-1 (Docker) or the capability "
-        "IPC_LOCK (Kubernetes)");
+        "ulimit -l unlimited, LimitMEMLOCK=infinity (systemd; in Kubernetes for the node's container runtime), "
+        "--ulimit memlock=-1 (Docker), or the capability IPC_LOCK for a process that runs as root");
   }
   if (any && !by_rdma) {
     findings->Warn(

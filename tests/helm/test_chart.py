@@ -33,7 +33,6 @@ VALUES = {
             "netDevice": "mlx5_0:1",
             "slotMemory": "4GiB",
             "hostNetwork": True,
-            "ipcLock": True,
             "resources": {"limits": {"cpu": 8, "memory": "8Gi", "rdma/hca_shared_devices_a": 1}},
             "extraEnv": [{"name": "UCX_IB_NUM_PATHS", "value": "2"}],
             "flightRecorder": {"volume": {"persistentVolumeClaim": {"claimName": "flight-records"}}},
@@ -483,6 +482,7 @@ def test_helm_test_fails_while_servers_are_missing(helm: Helm, tmp_path: pathlib
     ("values", "said"),
     [
         ({"servers": {}}, "servers"),
+        ({"server": {"ipcLock": True}}, "ipcLock"),
         ({"server": {"replica": 3}}, "replica"),
         ({"server": {"replicas": 0}}, "replicas"),
         ({"server": {"replicas": "three"}}, "replicas"),

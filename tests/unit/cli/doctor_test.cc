@@ -297,7 +297,7 @@ TEST(DoctorTest, RdmaDevicesWantLockedMemoryAndServersThatUseThem) {
   seen.servers.mutable_servers(0)->mutable_load()->set_transports("ucx 1.13.1: rc_verbs/mlx5_0:1");
   EXPECT_THAT(Judge(seen), Contains(Is("rdma", Verdict::kGood, "mlx5_0, mlx5_1")));
   seen.node.may_lock_for_rdma = false;
-  EXPECT_THAT(Judge(seen), Contains(Is("rdma", Verdict::kProblem, "may lock too little", "memlock")));
+  EXPECT_THAT(Judge(seen), Contains(Is("rdma", Verdict::kProblem, "may lock too little", "runs as root")));
   seen.servers.mutable_servers(0)->mutable_load()->set_transports("ucx 1.13.1: tcp/eth0");
   EXPECT_EQ(CountOf(Judge(seen), Verdict::kProblem), 0u) << "nothing uses them";
 }
