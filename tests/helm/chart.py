@@ -11,6 +11,13 @@ CHART = ROOT / "helm" / "shoal"
 RELEASE = "training"
 NAMESPACE = "reduction"
 
+# The one in C, as the dashboard's hundreds of lines are in many a rendering.
+LOADER = yaml.CSafeLoader
+
+
+def documents(text: str) -> list[dict]:
+    return [document for document in yaml.load_all(text, Loader=LOADER) if document]
+
 
 class Helm:
     """Runs helm on the chart. Values are given as a dictionary in the values file's form."""
@@ -33,7 +40,7 @@ class Helm:
     def render(self, values: dict | None = None, *arguments: str, release: str = RELEASE) -> list[dict]:
         """All objects of the chart."""
         text = self.render_text(values, *arguments, release=release)
-        return [document for document in yaml.safe_load_all(text) if document]
+        return documents(text)
 
     def refuse(self, values: dict) -> str:
         """What helm says to values that it must not take."""

@@ -425,7 +425,8 @@ def test_slot_memory_that_fits_is_taken(helm: Helm):
         ("256M", "512Mi"), ("4GiB", "8Gi"), ("1G", "2G"), (268435456, "1Gi"), ("1G", "0.002T"), ("256M", "1e9"),
         ("256M", "1000000000000m"), ("3G", "3490M"),
     ):  # fmt: skip
-        helm.render({"server": {"slotMemory": slots, "resources": {"limits": {"memory": limit}}}})
+        memory = {"memory": limit}
+        helm.render({"server": {"slotMemory": slots, "resources": {"requests": memory, "limits": memory}}})
 
 
 def run_status_test(helm: Helm, tmp_path: pathlib.Path, live: int, replicas: int) -> subprocess.CompletedProcess:
@@ -473,6 +474,19 @@ def test_helm_test_fails_while_servers_are_missing(helm: Helm, tmp_path: pathlib
     assert missing.returncode == 1
     assert "2 of 3 reduction servers are live" in missing.stderr
     assert run_status_test(helm, tmp_path, live=0, replicas=1).returncode == 1
+
+
+def test_the_pod_of_helm_test_may_run_where_a_scheduler_may(helm: Helm):
+    placement = {
+        "nodeSelector": {"pool": "control"},
+        "tolerations": [{"key": "control", "operator": "Exists", "effect": "NoSchedule"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "high",
+    }
+    objects = helm.render({"scheduler": placement})
+    (pod,) = [item for item in objects if item["kind"] == "Pod"]
+    for spec in (pod["spec"], one(objects, "StatefulSet", "scheduler")["spec"]["template"]["spec"]):
+        assert {key: spec.get(key) for key in placement} == placement
 
 
 # ---- wrong values ----

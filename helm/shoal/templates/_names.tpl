@@ -51,6 +51,15 @@ app.kubernetes.io/managed-by: {{ .context.Release.Service | quote }}
 helm.sh/chart: {{ printf "%s-%s" .context.Chart.Name .context.Chart.Version | replace "+" "_" | quote }}
 {{- end }}
 
+{{/* Fails for a label that one gives and that the chart sets itself: the object would have it twice. */}}
+{{- define "shoal.checkLabels" -}}
+{{- range $name, $ignored := .given }}
+{{- if hasKey (fromYaml $.own) $name }}
+{{- fail (printf "%s sets %s, which the chart sets itself: choose another name" $.path $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "shoal.serviceAccountName" -}}
 {{- if .context.Values.serviceAccount.create }}
 {{- printf "%s-%s" (include "shoal.fullname" .context) .role }}

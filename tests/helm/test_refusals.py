@@ -1,0 +1,145 @@
+"""What Kubernetes would refuse, often when half of a release is there already, the chart refuses before that, and says why.
+What Kubernetes takes, the chart takes as well."""
+
+import pytest
+import yaml
+
+from chart import CHART, Helm, container, one
+
+ROLES = ("scheduler", "server")
+HIGH_REQUEST = "requests.memory {} is greater than limits.memory {}"
+RDMA = "rdma/hca_shared_devices_a"
+
+
+def of_each_role(values: dict, said: str) -> list[tuple[dict, str]]:
+    return [({role: values}, said) for role in ROLES]
+
+
+def resources(requests: dict, limits: dict) -> dict:
+    return {"server": {"resources": {"requests": requests, "limits": limits}}}
+
+
+WRONG = [
+    # Resources. Those that are not given have the chart's own values.
+    ({"server": {"slotMemory": "256M", "resources": {"limits": {"memory": "768Mi"}}}}, HIGH_REQUEST.format("1Gi", "768Mi")),
+    ({"scheduler": {"resources": {"limits": {"memory": "64Mi"}}}}, HIGH_REQUEST.format("128Mi", "64Mi")),
+    ({"server": {"resources": {"limits": {"cpu": "500m"}}}}, "requests.cpu 1 is greater than limits.cpu 500m"),
+    ({"server": {"resources": {"limits": {"cpu": 0.5}}}}, "requests.cpu 1 is greater than limits.cpu 0.5"),
+    (resources({"memory": 2e9}, {"memory": "1999M"}), HIGH_REQUEST.format("2000000000", "1999M")),
+    (resources({RDMA: 1}, {}), f"{RDMA} belongs in limits"),
+    (resources({RDMA: 1}, {RDMA: 2}), f"requests and limits of {RDMA} are equal"),
+    (resources({}, {RDMA: "500m"}), f"limits.{RDMA} 500m is no whole number"),
+    (resources({"hugepages-2Mi": "4Mi"}, {}), "hugepages-2Mi belongs in limits"),
+    (resources({"gpu": 1}, {}), "gpu"),
+    (resources({"cpu": -1}, {}), "cpu"),
+    *[({"scheduler": {"persistence": {"size": size}}}, "size") for size in ("0", "0Gi", "0.00G", 0, -1)],
+    ({"scheduler": {"persistence": {"accessModes": ["ReadWriteOnce", "ReadWriteOncePod"]}}}, "ReadWriteOncePod"),
+    ({"scheduler": {"persistence": {"storageClass": "Fast Disks"}}}, "storageClass"),
+    *[({"server": {"podDisruptionBudget": {"maxUnavailable": some}}}, "maxUnavailable") for some in ("200%", "101%", "", -1)],
+    # The environment.
+    ({"server": {"extraEnv": [{"name": "X", "value": "1"}, {"name": "X", "value": "2"}]}}, "server.extraEnv has X twice"),
+    ({"server": {"extraEnv": [{"name": "X", "value": "1", "valueFrom": {"fieldRef": {}}}]}}, "both value and valueFrom"),
+    ({"server": {"extraEnv": [{"name": "X", "valueFrom": {"secret": {}}}]}}, "secret"),
+    ({"server": {"extraEnv": [{"name": "X", "valueFrom": {}}]}}, "valueFrom"),
+    ({"imagePullSecrets": [{"name": "registry"}, {"name": "registry"}]}, "imagePullSecrets has registry twice"),
+    ({"imagePullSecrets": [{"name": "My Registry"}]}, "imagePullSecrets"),
+    # Labels.
+    *of_each_role({"podLabels": {"app.kubernetes.io/part-of": "x"}}, "podLabels sets app.kubernetes.io/part-of"),
+    *of_each_role({"podLabels": {"app.kubernetes.io/component": "x"}}, "podLabels sets app.kubernetes.io/component"),
+    *of_each_role({"podLabels": {"team": "A and B"}}, "team"),
+    *of_each_role({"podLabels": {"team of": "A"}}, "team of"),
+    *of_each_role({"podLabels": {"x/y/z": "A"}}, "x/y/z"),
+    *of_each_role({"podAnnotations": {"-team": "A"}}, "-team"),
+    *of_each_role({"nodeSelector": {"pool": "-"}}, "pool"),
+    *[
+        ({"monitoring": {part: {"enabled": True, "labels": {"helm.sh/chart": "x"}}}}, f"monitoring.{part}.labels sets helm.sh/chart")
+        for part in ("podMonitor", "alerts", "dashboard")
+    ],
+    # Where pods run.
+    *of_each_role({"priorityClassName": "Very High"}, "priorityClassName"),
+    *of_each_role({"affinity": {"nodes": {}}}, "nodes"),
+    *of_each_role({"tolerations": [{"keys": "x"}]}, "keys"),
+    *of_each_role({"tolerations": [{"key": "x", "operator": "Is"}]}, "operator"),
+    *of_each_role({"tolerations": [{"key": "x", "effect": "NoEntry"}]}, "effect"),
+    *of_each_role({"tolerations": [{"operator": "Equal", "value": "x"}]}, "has no key"),
+    *of_each_role({"tolerations": [{"key": "x", "operator": "Exists", "value": "y"}]}, "has a value"),
+    *of_each_role({"tolerations": [{"key": "x", "tolerationSeconds": 5, "effect": "NoSchedule"}]}, "tolerationSeconds"),
+    ({"server": {"topologySpread": {"topologyKey": "host name"}}}, "topologyKey"),
+    ({"server": {"flightRecorder": {"volume": {"persistentVolume": {}}}}}, "persistentVolume"),
+    # Who may reach them.
+    ({"networkPolicy": {"trainers": [{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}]}}, "trainers"),
+    ({"networkPolicy": {"operators": [{"ipBlock": {"cidr": "10.0.0.0"}}]}}, "cidr"),
+    ({"networkPolicy": {"monitoring": [{"ipBlock": {}}]}}, "cidr"),
+    ({"networkPolicy": {"trainers": [{"podSelector": {"labels": {}}}]}}, "labels"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "said"), WRONG, ids=lambda value: str(value).replace(" ", "")[:60] if isinstance(value, dict) else "")
+def test_what_kubernetes_would_refuse_is_refused_before(helm: Helm, values: dict, said: str):
+    assert said in helm.refuse(values)
+
+
+def test_the_servers_own_environment_is_not_set_once_more(helm: Helm):
+    own = [variable["name"] for variable in container(one(helm.render(), "StatefulSet", "server"))["env"]]
+    assert len(own) == 3
+    for name in own:
+        said = helm.refuse({"server": {"extraEnv": [{"name": name, "value": "1"}]}})
+        assert f"server.extraEnv sets {name}, which the chart sets itself" in said
+
+
+def test_labels_that_the_chart_sets_are_all_guarded(helm: Helm):
+    for role in ROLES:
+        own = one(helm.render(), "StatefulSet", role)["spec"]["template"]["metadata"]["labels"]
+        assert len(own) == 4
+        for name in own:
+            assert f"{role}.podLabels sets {name}, which the chart sets itself" in helm.refuse({role: {"podLabels": {name: "x"}}})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        resources({"cpu": 0.5}, {"cpu": 0.5}),
+        resources({"cpu": 0.5, "memory": 1073741824}, {"cpu": 1.5, "memory": "1Gi"}),
+        resources({"memory": "0.5Gi"}, {"memory": "512Mi"}),
+        resources({"cpu": "250m"}, {"cpu": "0.25"}),
+        resources({RDMA: 1}, {RDMA: "1"}),
+        resources({}, {RDMA: 2, "hugepages-2Mi": "4Mi"}),
+        {"scheduler": {"persistence": {"size": "0.5Gi", "accessModes": ["ReadWriteOnce", "ReadWriteMany"]}}},
+        {"server": {"podDisruptionBudget": {"maxUnavailable": "100%"}}},
+        {"server": {"podDisruptionBudget": {"maxUnavailable": 0}}},
+        {"server": {"extraEnv": [{"name": "X", "value": ""}, {"name": "Y", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}},
+        {"server": {"tolerations": [{"operator": "Exists"}, {"key": "x/y", "value": "z", "effect": "NoExecute", "tolerationSeconds": 5}]}},
+        {"server": {"podLabels": {"x.example/team": "A_b.c", "empty": ""}, "podAnnotations": {"x.example/y": "any text: at all"}}},
+        {"server": {"affinity": {"podAntiAffinity": {}}}},
+        {"networkPolicy": {"operators": [{"ipBlock": {"cidr": "fd00::/8", "except": ["fd00:1::/32"]}}]}},
+    ],
+    ids=lambda value: str(value).replace(" ", "")[:60],
+)  # fmt: skip
+def test_what_kubernetes_takes_is_taken(helm: Helm, values: dict):
+    helm.render(values)
+
+
+def leaves(values: dict, path: tuple = ()) -> list[tuple]:
+    """The paths of the values that are empty, or may be."""
+    found = []
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            found += leaves(value, (*path, key))
+        elif value in ("", [], {}):
+            found.append((*path, key))
+    return found
+
+
+def test_a_key_with_nothing_after_it_is_as_empty_as_the_default(helm: Helm):
+    """`extraEnv:` in a values file is null, by which Helm takes the chart's own value away as well."""
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    usual = helm.render()
+    paths = leaves(defaults)
+    assert ("server", "extraEnv") in paths and ("imagePullSecrets",) in paths and len(paths) > 25
+    values: dict = {}
+    for path in paths:
+        folder = values
+        for key in path[:-1]:
+            folder = folder.setdefault(key, {})
+        folder[path[-1]] = None
+    assert helm.render(values) == usual
