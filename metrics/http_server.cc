@@ -1,6 +1,8 @@
 #include "metrics/http_server.h"
 
 #include <CivetServer.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <string_view>
 #include <utility>
@@ -21,6 +23,12 @@ constexpr char kSafety[] =
     "data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
     "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-store\r\n";
+
+bool KernelHasIpv6() {
+  const int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe >= 0) close(probe);
+  return probe >= 0;
+}
 
 void Answer(mg_connection* connection, const char* status, const char* type, const std::string& body) {
   const std::string head =
@@ -52,10 +60,17 @@ class Page : public CivetHandler {
 
 }  // namespace
 
+std::string ListeningPorts(const std::string& listen, bool has_ipv6) {
+  const size_t colon = listen.rfind(':');
+  const std::string_view host = std::string_view(listen).substr(0, colon);
+  if (!has_ipv6 || (host != "0.0.0.0" && host != "[::]")) return listen;
+  return absl::StrCat("+", listen.substr(colon + 1));
+}
+
 class HttpServer::Parts {
  public:
   // Throws CivetException.
-  Parts(const std::string& listen, HttpPages pages)
+  Parts(const std::string& listen, bool has_ipv6, HttpPages pages)
       : pages_(std::move(pages)),
         metrics_([this](mg_connection* connection) { Answer(connection, "200 OK", kMetricsType, pages_.metrics()); }),
         health_([](mg_connection* connection) { Answer(connection, "200 OK", kTextType, "ok\n"); }),
@@ -64,8 +79,8 @@ class HttpServer::Parts {
           if (status.ok()) return Answer(connection, "200 OK", kTextType, "ok\n");
           AnswerUnavailable(connection, status);
         }),
-        server_(std::vector<std::string>{"listening_ports", listen, "num_threads", "8", "request_timeout_ms", "1000",
-                                         "enable_keep_alive", "no"}) {
+        server_(std::vector<std::string>{"listening_ports", ListeningPorts(listen, has_ipv6), "num_threads", "8",
+                                         "request_timeout_ms", "1000", "enable_keep_alive", "no"}) {
     server_.addHandler("/metrics$", metrics_);
     server_.addHandler("/healthz$", health_);
     server_.addHandler("/readyz$", ready_);
@@ -95,8 +110,17 @@ class HttpServer::Parts {
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& listen, HttpPages pages) {
   if (absl::Status status = CheckListenAddress(listen, "--http"); !status.ok()) return status;
+  // Debian 12 compiles civetweb without it, Debian 13 with it.
+  const bool library_has_ipv6 = mg_check_feature(MG_FEATURES_IPV6) != 0;
+  if (listen.front() == '[' && !library_has_ipv6) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("can't listen on ", listen,
+                     ": the civetweb of this machine has no IPv6 (that of Debian 13 has); give an IPv4 address, or "
+                     "0.0.0.0 for all of them, with --http IP:PORT"));
+  }
+  const bool has_ipv6 = library_has_ipv6 && KernelHasIpv6();
   try {
-    return std::unique_ptr<HttpServer>(new HttpServer(std::make_unique<Parts>(listen, std::move(pages))));
+    return std::unique_ptr<HttpServer>(new HttpServer(std::make_unique<Parts>(listen, has_ipv6, std::move(pages))));
   } catch (const CivetException& error) {
     return CannotListen(listen, "--http");
   }

@@ -15,6 +15,10 @@
 
 namespace shoal {
 
+// What civetweb is told to listen on for `listen`, "ip:port": every address (0.0.0.0, [::]) is that of IPv4 and IPv6
+// where there is IPv6, as gRPC has it with --listen. Pure.
+std::string ListeningPorts(const std::string& listen, bool has_ipv6);
+
 struct HttpFile {
   std::string path;                                      // "/page.css"
   std::string type;                                      // as in Content-Type

@@ -76,6 +76,16 @@ absl::StatusOr<std::string> SchedulerTarget(const std::string& address) {
                    "\"; a list must have IP addresses of one kind (or give one name that resolves to all of them)"));
 }
 
+absl::StatusOr<std::string> OneSchedulerAddress(const std::string& address, const std::string& option) {
+  const std::string host = HostOf(address);
+  const bool lacks_brackets =
+      host.size() < address.size() && host.find(':') != std::string::npos && MakeSocketAddress(host, 0).ok();
+  const std::string complete = lacks_brackets ? absl::StrCat("[", host, "]", address.substr(host.size())) : address;
+  if (IsHostAndPort(complete) && complete.find(',') == std::string::npos) return complete;
+  return absl::InvalidArgumentError(absl::StrCat("\"", address, "\" is no address of one scheduler; give ", option,
+                                                 " HOST:PORT, for example 10.0.0.7:7070 or [fd00::7]:7070"));
+}
+
 std::vector<std::string> EachSchedulerAddress(const std::string& address) {
   std::vector<std::string> each = absl::StrSplit(address, ',');
   if (each.size() > 1 || IsIpv4(address) || IsIpv6(address)) return each;

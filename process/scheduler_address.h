@@ -13,6 +13,11 @@ namespace shoal {
 // addresses of one kind, but not of names; one name may have several addresses.
 absl::StatusOr<std::string> SchedulerTarget(const std::string& address);
 
+// "HOST:PORT" of one scheduler, as `option` says where the others reach it. An IPv6 address gets the brackets that it
+// lacks: Kubernetes gives a pod its address without, and what follows the last colon is the port. InvalidArgument: it
+// is no HOST:PORT.
+absl::StatusOr<std::string> OneSchedulerAddress(const std::string& address, const std::string& option);
+
 // "HOST:PORT" of each scheduler that is reached there: a list's addresses, or those that one name has, IPv4 if it has
 // any. One that has none is returned as it is. Asks the name service, which may take seconds.
 std::vector<std::string> EachSchedulerAddress(const std::string& address);

@@ -143,7 +143,8 @@ absl::Status UcxWorker::CheckTransports() const {
     return absl::FailedPreconditionError(absl::StrCat(
         "RDMA (", *std::ranges::find_if(transports_, IsRdma), ") needs locked memory, at least ",
         kLockableBytesForRdma >> 20, " MiB, and this process may lock less; allow it with \"ulimit -l unlimited\", ",
-        "LimitMEMLOCK=infinity (systemd; in Kubernetes for the node's container runtime), --ulimit memlock=-1 (Docker), or "
+        "LimitMEMLOCK=infinity (systemd; in Kubernetes for the node's container runtime), --ulimit memlock=-1 "
+        "(Docker), or "
         "the capability IPC_LOCK for a process that runs as root"));
   }
   return absl::OkStatus();

@@ -5,20 +5,22 @@
 namespace shoal {
 
 void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
-  table->String(
-      "listen", "SHOAL_SCHEDULER_LISTEN", "IP:PORT",
-      "Address to listen on for servers, workers and operators. 0.0.0.0:PORT: every interface. Port 0: any free port.",
-      &config->listen);
+  table->String("listen", "SHOAL_SCHEDULER_LISTEN", "IP:PORT",
+                "Address to listen on for servers, workers and operators. 0.0.0.0:PORT: every interface, over IPv4 and "
+                "IPv6. Port 0: "
+                "any free port.",
+                &config->listen);
   table->String("state-file", "SHOAL_SCHEDULER_STATE_FILE", "PATH",
                 "File that keeps epoch, ids and members across restarts. Empty: they are kept in memory only.",
                 &config->state_file);
   table->String("store", "SHOAL_SCHEDULER_STORE", "etcd://HOST:PORT,...[/PREFIX]",
                 "Keeps the state in etcd instead, so that several schedulers can take over from each other.",
                 &config->store);
-  table->String(
-      "advertise", "SHOAL_SCHEDULER_ADVERTISE", "HOST:PORT",
-      "With --store: address at which the other schedulers reach this one. Empty: the address that it listens on.",
-      &config->advertise);
+  table->String("advertise", "SHOAL_SCHEDULER_ADVERTISE", "HOST:PORT",
+                "With --store: address at which the other schedulers reach this one, of IPv6 with or without brackets. "
+                "Empty: the "
+                "address that it listens on.",
+                &config->advertise);
   table->Uint64(
       "leader-lease", "SHOAL_SCHEDULER_LEADER_LEASE", "MS",
       "With --store: another scheduler takes over when the leading one has not renewed its lease for this time.",
@@ -30,11 +32,12 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
                "What every switch port between nodes holds at the least, so that chunks and windows fit it. "
                "0: not known; 256K are assumed, and more of links above 8 Gbit/s.",
                &config->port_buffer_bytes, 0, kMaxPortBufferBytes);
-  table->String(
-      "http", "SHOAL_SCHEDULER_HTTP", "IP:PORT",
-      "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them. Port 0: any "
-      "free port. Empty: none.",
-      &config->http);
+  table->String("http", "SHOAL_SCHEDULER_HTTP", "IP:PORT",
+                "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them. "
+                "0.0.0.0:PORT: every "
+                "interface, over IPv6 only where civetweb has it (that of Debian 12 has not). Port 0: any free port. "
+                "Empty: none.",
+                &config->http);
   table->Flag("reflection", "SHOAL_SCHEDULER_REFLECTION", "Serves gRPC reflection, so that grpcurl knows the services.",
               &config->reflection);
   table->Flag(

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "process/scheduler_address.h"
 #include "process/start_thread.h"
 #include "scheduler/leading/lead_times.h"
 #include "scheduler/store/etcd_store.h"
@@ -21,9 +22,15 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
                      " with several schedulers requires --advertise HOST:PORT, the address "
                      "at which the others reach this one"));
   }
+  SchedulerConfig checked = config;
+  if (!config.advertise.empty()) {
+    absl::StatusOr<std::string> advertise = OneSchedulerAddress(config.advertise, "--advertise");
+    if (!advertise.ok()) return advertise.status();
+    checked.advertise = *std::move(advertise);
+  }
   auto forwarding = ForwardingHost::Listen(config.listen, config.lease_ttl_ms);
   if (!forwarding.ok()) return forwarding.status();
-  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding), std::move(sinks)));
+  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(checked, *target, *std::move(forwarding), std::move(sinks)));
   absl::StatusOr<std::thread> started = StartThread("shoal-scheduler", [raw = roles.get()] { raw->Run(); });
   if (!started.ok()) return started.status();
   roles->thread_ = *std::move(started);

@@ -194,6 +194,30 @@ def test_a_bad_address_is_refused_with_the_option_named(cluster: Cluster, name: 
     assert complaint in process.output and "--http" in process.output.splitlines()[-1]
 
 
+def answers(host: str, port: str) -> bool:
+    try:
+        return get(f"http://{host}:{port}/healthz") == (200, "ok\n")
+    except urllib.error.URLError:
+        return False
+
+
+def test_every_address_is_that_of_ipv6_as_well_where_civetweb_has_it(cluster: Cluster):
+    """That of Debian 12 has not: then what asks for IPv6 is refused."""
+    asks = cluster.start([program("shoal-scheduler"), "--listen", f"{LOOPBACK}:0", "--http", "[::]:0"])
+    cluster.wait_until(lambda: "http-listening" in asks.output or "can't listen" in asks.output, "it says something")
+    has_ipv6 = "http-listening" in asks.output
+    if not has_ipv6:
+        assert asks.wait() == 1
+        assert "can't listen on [::]:0: the civetweb of this machine has no IPv6" in asks.output
+        assert "give an IPv4 address, or 0.0.0.0 for all of them, with --http" in asks.output
+    all_addresses = cluster.start([program("shoal-scheduler"), "--listen", f"{LOOPBACK}:0", "--http", "0.0.0.0:0"])
+    listening = [all_addresses, asks] if has_ipv6 else [all_addresses]
+    for scheduler in listening:
+        port = scheduler.http_address().rsplit(":", 1)[1]
+        assert answers("127.0.0.1", port)
+        assert answers("[::1]", port) == has_ipv6
+
+
 def test_connections_that_say_nothing_do_not_keep_health_from_answering(cluster: Cluster):
     address = http_address(cluster.start_scheduler("--http", f"{LOOPBACK}:0"))
     port = int(address.rsplit(":", 1)[1])

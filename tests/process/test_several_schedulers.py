@@ -315,6 +315,9 @@ def test_a_store_that_is_none_is_refused(cluster: Cluster):
     scheduler = cluster.start([*cluster_program()[:1], "--listen", "0.0.0.0:0", "--store", "etcd://localhost:1"])
     assert scheduler.wait() == 1
     assert "several schedulers requires --advertise HOST:PORT" in scheduler.output
+    scheduler = cluster.start([*cluster_program(), "--store", "etcd://localhost:1", "--advertise", "10.0.0.7"])
+    assert scheduler.wait() == 1
+    assert '"10.0.0.7" is no address of one scheduler; give --advertise HOST:PORT' in scheduler.output
 
 
 def cluster_program() -> list[str]:

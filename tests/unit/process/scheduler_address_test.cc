@@ -35,6 +35,23 @@ TEST(SchedulerTarget, WhatIsWrongIsSaid) {
   }
 }
 
+TEST(OneSchedulerAddress, AnIpv6AddressMayLackTheBracketsThatKubernetesDoesNotWrite) {
+  for (const std::string address : {"10.0.0.7:7070", "scheduler.example:7070", "[fd00::7]:7070"}) {
+    EXPECT_EQ(*OneSchedulerAddress(address, "--advertise"), address);
+  }
+  EXPECT_EQ(*OneSchedulerAddress("fd00::7:7070", "--advertise"), "[fd00::7]:7070");
+  EXPECT_EQ(*OneSchedulerAddress("fd00:1:2:3:4:5:6:7:7070", "--advertise"), "[fd00:1:2:3:4:5:6:7]:7070");
+}
+
+TEST(OneSchedulerAddress, WhatIsWrongIsSaid) {
+  for (const std::string address : {"", "a", "fd00::7", "[fd00::7]", "10.0.0.7", "a:", ":7070", "a:0", "a:65536",
+                                    "a b:1", "a:1,b:1", "fd00::x:1"}) {
+    const auto wrong = OneSchedulerAddress(address, "--advertise");
+    EXPECT_TRUE(absl::IsInvalidArgument(wrong.status())) << address;
+    EXPECT_THAT(std::string(wrong.status().message()), HasSubstr("give --advertise HOST:PORT")) << address;
+  }
+}
+
 TEST(EachSchedulerAddress, IsThoseOfAListOrThoseThatANameHas) {
   EXPECT_THAT(EachSchedulerAddress("10.0.0.1:7070"), ElementsAre("10.0.0.1:7070"));
   EXPECT_THAT(EachSchedulerAddress("[fd00::1]:7070"), ElementsAre("[fd00::1]:7070"));
