@@ -283,6 +283,15 @@ def test_what_kubernetes_forbids_an_upgrade_is_in_the_readme(helm: Helm, before:
     assert item is None or f"- {item}" in (CHART / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_readme_says_how_to_upgrade_with_options_that_this_helm_has(helm: Helm):
+    readme = (CHART / "README.md").read_text(encoding="utf-8")
+    named = ["--reset-then-reuse-values"]
+    named += ["--force-conflicts", "--force-replace"] if helm.program.name == "helm4" else ["--force"]
+    offered = re.findall(r"--[a-z-]+", helm.run("upgrade", "--help").stdout)
+    for option in named:
+        assert f"{option}`" in readme and option in offered
+
+
 def test_another_number_of_schedulers_starts_none_anew(helm: Helm):
     three, one_only = (
         one(helm.render({"scheduler": A_STORE | {"replicas": count}}), "StatefulSet", "scheduler") for count in (3, 1)
@@ -337,7 +346,7 @@ def test_pods_run_with_no_privilege(helm: Helm, values: dict):
         for each in pod["containers"]:
             assert each["securityContext"]["readOnlyRootFilesystem"] is True
             assert each["securityContext"]["allowPrivilegeEscalation"] is False
-            assert each["securityContext"]["capabilities"]["drop"] == ["ALL"]
+            assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
             assert each["resources"]["limits"]["memory"]
 
 

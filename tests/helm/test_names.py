@@ -1,5 +1,5 @@
 """Whatever a release, its namespace and its values are called, the objects are those that were meant: with names that
-Kubernetes takes, no key twice, and nothing that YAML reads as a number or as true or false where Kubernetes wants text."""
+Kubernetes takes, no key twice, and nothing that YAML reads as a number or a truth value where Kubernetes wants text."""
 
 import re
 
@@ -14,7 +14,10 @@ NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 # What YAML 1.1 makes of them, which Kubernetes' own reader follows; Python's reader takes y and n for text.
 NOT_TEXT = re.compile(r"(?i)y|n|yes|no|on|off|true|false|null|~")
 TEXT_IN = {"labels", "matchLabels", "annotations", "nodeSelector", "selector"}  # all of their values
-TEXT_AT = {"name", "namespace", "serviceName", "serviceAccountName", "priorityClassName", "storageClassName", "image", "topologyKey"}
+TEXT_AT = {
+    "name", "namespace", "serviceName", "serviceAccountName", "priorityClassName", "storageClassName", "image",
+    "topologyKey",
+}  # fmt: skip
 RELEASES = [
     "2024", "1e3", "y", "true", "null", "on", "shoal.v2", "1st.team", "r" * 53, "r" * 30 + ".2024.shoal.x",
     "a" * 30 + "-" * 10 + "b" * 13,

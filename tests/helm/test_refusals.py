@@ -1,5 +1,5 @@
-"""What Kubernetes would refuse, often when half of a release is there already, the chart refuses before that, and says why.
-What Kubernetes takes, the chart takes as well."""
+"""What Kubernetes would refuse, often when half of a release is there already, the chart refuses before that, and says
+why. What Kubernetes takes, the chart takes as well."""
 
 import pytest
 import yaml
@@ -19,9 +19,13 @@ def resources(requests: dict, limits: dict) -> dict:
     return {"server": {"resources": {"requests": requests, "limits": limits}}}
 
 
+def environment(*variables: dict) -> dict:
+    return {"server": {"extraEnv": [{"name": "X", **variable} for variable in variables]}}
+
+
 WRONG = [
     # Resources. Those that are not given have the chart's own values.
-    ({"server": {"slotMemory": "256M", "resources": {"limits": {"memory": "768Mi"}}}}, HIGH_REQUEST.format("1Gi", "768Mi")),
+    ({"server": {"resources": {"limits": {"memory": "768Mi"}}}}, HIGH_REQUEST.format("1Gi", "768Mi")),
     ({"scheduler": {"resources": {"limits": {"memory": "64Mi"}}}}, HIGH_REQUEST.format("128Mi", "64Mi")),
     ({"server": {"resources": {"limits": {"cpu": "500m"}}}}, "requests.cpu 1 is greater than limits.cpu 500m"),
     ({"server": {"resources": {"limits": {"cpu": 0.5}}}}, "requests.cpu 1 is greater than limits.cpu 0.5"),
@@ -35,12 +39,15 @@ WRONG = [
     *[({"scheduler": {"persistence": {"size": size}}}, "size") for size in ("0", "0Gi", "0.00G", 0, -1)],
     ({"scheduler": {"persistence": {"accessModes": ["ReadWriteOnce", "ReadWriteOncePod"]}}}, "ReadWriteOncePod"),
     ({"scheduler": {"persistence": {"storageClass": "Fast Disks"}}}, "storageClass"),
-    *[({"server": {"podDisruptionBudget": {"maxUnavailable": some}}}, "maxUnavailable") for some in ("200%", "101%", "", -1)],
+    *[
+        ({"server": {"podDisruptionBudget": {"maxUnavailable": some}}}, "maxUnavailable")
+        for some in ("200%", "101%", "", -1)
+    ],
     # The environment.
-    ({"server": {"extraEnv": [{"name": "X", "value": "1"}, {"name": "X", "value": "2"}]}}, "server.extraEnv has X twice"),
-    ({"server": {"extraEnv": [{"name": "X", "value": "1", "valueFrom": {"fieldRef": {}}}]}}, "both value and valueFrom"),
-    ({"server": {"extraEnv": [{"name": "X", "valueFrom": {"secret": {}}}]}}, "secret"),
-    ({"server": {"extraEnv": [{"name": "X", "valueFrom": {}}]}}, "valueFrom"),
+    (environment({"value": "1"}, {"value": "2"}), "server.extraEnv has X twice"),
+    (environment({"value": "1", "valueFrom": {"fieldRef": {}}}), "X has both value and valueFrom"),
+    (environment({"valueFrom": {"secret": {}}}), "secret"),
+    (environment({"valueFrom": {}}), "valueFrom"),
     ({"imagePullSecrets": [{"name": "registry"}, {"name": "registry"}]}, "imagePullSecrets has registry twice"),
     ({"imagePullSecrets": [{"name": "My Registry"}]}, "imagePullSecrets"),
     # Labels.
@@ -52,7 +59,7 @@ WRONG = [
     *of_each_role({"podAnnotations": {"-team": "A"}}, "-team"),
     *of_each_role({"nodeSelector": {"pool": "-"}}, "pool"),
     *[
-        ({"monitoring": {part: {"enabled": True, "labels": {"helm.sh/chart": "x"}}}}, f"monitoring.{part}.labels sets helm.sh/chart")
+        ({"monitoring": {part: {"labels": {"helm.sh/chart": "x"}}}}, f"monitoring.{part}.labels sets helm.sh/chart")
         for part in ("podMonitor", "alerts", "dashboard")
     ],
     # Where pods run.
@@ -74,7 +81,11 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("values", "said"), WRONG, ids=lambda value: str(value).replace(" ", "")[:60] if isinstance(value, dict) else "")
+def short(value: object) -> str:
+    return str(value).replace(" ", "")[:60] if isinstance(value, dict) else ""
+
+
+@pytest.mark.parametrize(("values", "said"), WRONG, ids=short)
 def test_what_kubernetes_would_refuse_is_refused_before(helm: Helm, values: dict, said: str):
     assert said in helm.refuse(values)
 
@@ -92,7 +103,8 @@ def test_labels_that_the_chart_sets_are_all_guarded(helm: Helm):
         own = one(helm.render(), "StatefulSet", role)["spec"]["template"]["metadata"]["labels"]
         assert len(own) == 4
         for name in own:
-            assert f"{role}.podLabels sets {name}, which the chart sets itself" in helm.refuse({role: {"podLabels": {name: "x"}}})
+            said = helm.refuse({role: {"podLabels": {name: "x"}}})
+            assert f"{role}.podLabels sets {name}, which the chart sets itself" in said
 
 
 @pytest.mark.parametrize(
@@ -107,13 +119,16 @@ def test_labels_that_the_chart_sets_are_all_guarded(helm: Helm):
         {"scheduler": {"persistence": {"size": "0.5Gi", "accessModes": ["ReadWriteOnce", "ReadWriteMany"]}}},
         {"server": {"podDisruptionBudget": {"maxUnavailable": "100%"}}},
         {"server": {"podDisruptionBudget": {"maxUnavailable": 0}}},
-        {"server": {"extraEnv": [{"name": "X", "value": ""}, {"name": "Y", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}},
-        {"server": {"tolerations": [{"operator": "Exists"}, {"key": "x/y", "value": "z", "effect": "NoExecute", "tolerationSeconds": 5}]}},
-        {"server": {"podLabels": {"x.example/team": "A_b.c", "empty": ""}, "podAnnotations": {"x.example/y": "any text: at all"}}},
+        environment({"value": ""}),
+        environment({"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}),
+        {"server": {"tolerations": [{"operator": "Exists"}, {"key": "x.example/y", "value": "z"}]}},
+        {"server": {"tolerations": [{"key": "x", "effect": "NoExecute", "tolerationSeconds": 5}]}},
+        {"server": {"podLabels": {"x.example/team": "A_b.c", "empty": ""}}},
+        {"server": {"podAnnotations": {"x.example/y": "any text: at all"}}},
         {"server": {"affinity": {"podAntiAffinity": {}}}},
         {"networkPolicy": {"operators": [{"ipBlock": {"cidr": "fd00::/8", "except": ["fd00:1::/32"]}}]}},
     ],
-    ids=lambda value: str(value).replace(" ", "")[:60],
+    ids=short,
 )  # fmt: skip
 def test_what_kubernetes_takes_is_taken(helm: Helm, values: dict):
     helm.render(values)
