@@ -1,5 +1,6 @@
 """Renders the chart with helm."""
 
+import functools
 import json
 import pathlib
 import subprocess
@@ -19,18 +20,23 @@ def documents(text: str) -> list[dict]:
     return [document for document in yaml.load_all(text, Loader=LOADER) if document]
 
 
+@functools.cache
+def run_helm(command: tuple[str, ...], values: str) -> subprocess.CompletedProcess:
+    """Once for all tests that ask for the same."""
+    return subprocess.run(command, input=values, capture_output=True, text=True, check=False, timeout=60)
+
+
 class Helm:
     """Runs helm on the chart. Values are given as a dictionary in the values file's form."""
 
-    def __init__(self, program: pathlib.Path, folder: pathlib.Path):
+    def __init__(self, program: pathlib.Path):
         self.program = program
-        self.values_file = folder / "values.yaml"
         self.namespace = NAMESPACE
 
     def run(self, *arguments: str, values: dict | None = None) -> subprocess.CompletedProcess:
-        self.values_file.write_text(json.dumps(values or {}), encoding="utf-8")  # Python's YAML would write y for "y"
-        command = [str(self.program), *arguments, "--values", str(self.values_file), "--namespace", self.namespace]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        command = (str(self.program), *arguments, "--values", "-", "--namespace", self.namespace)
+        # In JSON, because Python's YAML would write y for "y".
+        return run_helm(command, json.dumps(values or {}))
 
     def render_text(self, values: dict | None = None, *arguments: str, release: str = RELEASE) -> str:
         result = self.run("template", release, str(CHART), *arguments, values=values)

@@ -24,5 +24,5 @@ def helm_program(tools: pathlib.Path, request) -> pathlib.Path:
 
 
 @pytest.fixture
-def helm(helm_program: pathlib.Path, tmp_path: pathlib.Path) -> Helm:
-    return Helm(helm_program, tmp_path)
+def helm(helm_program: pathlib.Path) -> Helm:
+    return Helm(helm_program)

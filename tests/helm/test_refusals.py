@@ -1,6 +1,8 @@
 """What Kubernetes would refuse, often when half of a release is there already, the chart refuses before that, and says
 why. What Kubernetes takes, the chart takes as well."""
 
+import copy
+
 import pytest
 import yaml
 
@@ -53,21 +55,21 @@ WRONG = [
     # Labels.
     *of_each_role({"podLabels": {"app.kubernetes.io/part-of": "x"}}, "podLabels sets app.kubernetes.io/part-of"),
     *of_each_role({"podLabels": {"app.kubernetes.io/component": "x"}}, "podLabels sets app.kubernetes.io/component"),
-    *of_each_role({"podLabels": {"team": "A and B"}}, "team"),
-    *of_each_role({"podLabels": {"team of": "A"}}, "team of"),
-    *of_each_role({"podLabels": {"x/y/z": "A"}}, "x/y/z"),
-    *of_each_role({"podAnnotations": {"-team": "A"}}, "-team"),
-    *of_each_role({"nodeSelector": {"pool": "-"}}, "pool"),
+    ({"scheduler": {"podLabels": {"team": "A and B"}}}, "team"),
+    ({"server": {"podLabels": {"team of": "A"}}}, "team of"),
+    ({"scheduler": {"podLabels": {"x/y/z": "A"}}}, "x/y/z"),
+    ({"server": {"podAnnotations": {"-team": "A"}}}, "-team"),
+    ({"scheduler": {"nodeSelector": {"pool": "-"}}}, "pool"),
     *[
         ({"monitoring": {part: {"labels": {"helm.sh/chart": "x"}}}}, f"monitoring.{part}.labels sets helm.sh/chart")
         for part in ("podMonitor", "alerts", "dashboard")
     ],
     # Where pods run.
-    *of_each_role({"priorityClassName": "Very High"}, "priorityClassName"),
-    *of_each_role({"affinity": {"nodes": {}}}, "nodes"),
-    *of_each_role({"tolerations": [{"keys": "x"}]}, "keys"),
-    *of_each_role({"tolerations": [{"key": "x", "operator": "Is"}]}, "operator"),
-    *of_each_role({"tolerations": [{"key": "x", "effect": "NoEntry"}]}, "effect"),
+    ({"server": {"priorityClassName": "Very High"}}, "priorityClassName"),
+    ({"scheduler": {"affinity": {"nodes": {}}}}, "nodes"),
+    ({"server": {"tolerations": [{"keys": "x"}]}}, "keys"),
+    ({"scheduler": {"tolerations": [{"key": "x", "operator": "Is"}]}}, "operator"),
+    ({"server": {"tolerations": [{"key": "x", "effect": "NoEntry"}]}}, "effect"),
     *of_each_role({"tolerations": [{"operator": "Equal", "value": "x"}]}, "has no key"),
     *of_each_role({"tolerations": [{"key": "x", "operator": "Exists", "value": "y"}]}, "has a value"),
     *of_each_role({"tolerations": [{"key": "x", "tolerationSeconds": 5, "effect": "NoSchedule"}]}, "tolerationSeconds"),
@@ -148,13 +150,14 @@ def leaves(values: dict, path: tuple = ()) -> list[tuple]:
 def test_a_key_with_nothing_after_it_is_as_empty_as_the_default(helm: Helm):
     """`extraEnv:` in a values file is null, by which Helm takes the chart's own value away as well."""
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-    usual = helm.render()
     paths = leaves(defaults)
     assert ("server", "extraEnv") in paths and ("imagePullSecrets",) in paths and len(paths) > 25
-    values: dict = {}
+    everything = {"networkPolicy": {"enabled": True}}
+    everything |= {"monitoring": {part: {"enabled": True} for part in defaults["monitoring"]}}
+    values = copy.deepcopy(everything)
     for path in paths:
         folder = values
         for key in path[:-1]:
             folder = folder.setdefault(key, {})
         folder[path[-1]] = None
-    assert helm.render(values) == usual
+    assert helm.render(values) == helm.render(everything)
