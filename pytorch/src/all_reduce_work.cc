@@ -336,6 +336,15 @@ c10::intrusive_ptr<c10::ivalue::Future> AllReduceWork::FutureOf(Kind kind) {
 }
 
 void AllReduceWork::Settle(c10::ivalue::Future& future, Kind kind) const {
+  try {
+    SettleOrThrow(future, kind);
+  } catch (const std::exception& error) {
+    TORCH_WARN("shoal: the future of all-reduce ", sequence_number_, " of rank ", rank_,
+               " was completed by somebody else, or one of its callbacks raised: ", TextOf(error));
+  }
+}
+
+void AllReduceWork::SettleOrThrow(c10::ivalue::Future& future, Kind kind) const {
   if (kind == Kind::kWorkResult) {
     future.markCompleted(c10::IValue(static_cast<uint8_t>(WorkResultOf(code_))));
     return;

@@ -99,7 +99,9 @@ class AllReduceWork : public c10d::Work {
   // The tensors' future is complete when the call returns, before the op has ended.
   bool FutureIsAhead() const { return enqueued_.has_value() && !blocking_wait_; }
   c10::intrusive_ptr<c10::ivalue::Future> FutureOf(Kind kind);
+  // What its callbacks throw is reported by a warning: nobody waits here who could be told.
   void Settle(c10::ivalue::Future& future, Kind kind) const;
+  void SettleOrThrow(c10::ivalue::Future& future, Kind kind) const;
 
   const uint64_t sequence_number_;
   const std::vector<at::Tensor> tensors_;

@@ -1,5 +1,6 @@
 // Group and StartedOperation of session.h: keep the order of the calls.
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "pytorch/src/session.h"
@@ -78,17 +79,33 @@ void Group::Submit(Operation operation) {
       outcome = TrySubmit(operation, error);
     }
     if (outcome == Outcome::kAccepted) return;
+    if (outcome == Outcome::kFull && !StartFeeder(&error)) {
+      outcome = Outcome::kFailed;
+      AbortIfOthersGoOn(error);
+    }
     if (outcome == Outcome::kFull) {
       const uint64_t timeout_ms = operation.timeout_ms == 0 ? kLongestTimeoutMs : operation.timeout_ms;
       const auto deadline =
           std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(timeout_ms, kLongestTimeoutMs));
       pending_.push_back({.operation = std::move(operation), .deadline = deadline});
-      if (!feeder_.joinable()) feeder_ = std::thread([self = shared_from_this()] { self->Feed(); });
       changed_.notify_all();
       return;
     }
   }
   operation.done(error, 0);
+}
+
+bool Group::StartFeeder(shoal_error* error) {
+  if (feeder_.joinable()) return true;
+  try {
+    feeder_ = std::thread([self = shared_from_this()] { self->Feed(); });
+    return true;
+  } catch (const std::system_error& failure) {
+    *error = MakeError(SHOAL_INTERNAL, std::string("no thread could be started that waits until the all-reduce can "
+                                                   "begin: ") +
+                                           failure.what());
+    return false;
+  }
 }
 
 Group::Outcome Group::TryStart(const Operation& operation, std::shared_ptr<StartedOperation>* started,
@@ -256,7 +273,7 @@ uint64_t StartedOperation::duration_ns() const { return group_->session_->librar
 void StartedOperation::Notify(Done done) {
   if (group_->session_->forked()) return;  // it is the parent's
   if (group_->session_->Notify(op_, done)) return;
-  // The session is closed, which has ended every operation.
+  // The session is closed, which has ended every operation; or it has no thread, and this one waits.
   shoal_error result = {};
   Wait(UINT64_MAX, &result);
   done(result, duration_ns());

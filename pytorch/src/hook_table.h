@@ -2,12 +2,14 @@
 //
 // They are called, and destroyed, without a lock: a hook may wait for a lock of its own, and whoever removes the hook
 // may hold that lock meanwhile, as torch's flight recorder does. So a hook may still run, or begin to, when Remove has
-// returned: it owns what it refers to. Any thread.
+// returned: it owns what it refers to. What a hook throws does not come out of here, and the others are called
+// nevertheless. Any thread.
 #ifndef SHOAL_PYTORCH_SRC_HOOK_TABLE_H_
 #define SHOAL_PYTORCH_SRC_HOOK_TABLE_H_
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -39,12 +41,20 @@ class HookTable {
   }
   // Takes no lock.
   bool empty() const { return empty_; }
-  void CallAll(const Args& args) const {
+  // `on_error` is called with what a hook has thrown.
+  template <typename OnError>
+  void CallAll(const Args& args, const OnError& on_error) const {
     if (empty_) return;
     std::unique_lock lock(mutex_);
     const std::shared_ptr<const Hooks> hooks = hooks_;
     lock.unlock();
-    for (const auto& [number, hook] : *hooks) hook(args);
+    for (const auto& [number, hook] : *hooks) {
+      try {
+        hook(args);
+      } catch (const std::exception& error) {
+        on_error(error);
+      }
+    }
   }
 
  private:

@@ -1,6 +1,9 @@
 #include "pytorch/src/session.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <system_error>
 #include <utility>
 
 namespace shoal::pytorch {
@@ -63,7 +66,11 @@ Session::~Session() {
     for (std::thread& thread : threads_) thread.detach();  // they exist in the parent only
     return;
   }
-  Close();
+  try {
+    Close();
+  } catch (const std::exception& error) {  // of on_closed
+    std::fprintf(stderr, "shoal: leaving the job failed: %s\n", error.what());
+  }
 }
 
 void Session::ThrowIfForked() const {
@@ -173,6 +180,7 @@ shoal_code Session::Start(shoal_group* group, Operation& operation, shoal_error&
   options.notify = 1;
   {
     std::lock_guard lock(mutex_);
+    if (threads_.empty() && !AddThread(&error)) return error.code;
     options.user_data = next_user_data_++;
     open_.emplace(options.user_data, std::move(operation.done));
   }
@@ -192,9 +200,9 @@ shoal_code Session::Start(shoal_group* group, Operation& operation, shoal_error&
 
 bool Session::Notify(shoal_op* op, Done done) {
   std::lock_guard lock(mutex_);
-  if (worker_ == nullptr) return false;
-  const uint64_t user_data = next_user_data_++;
   shoal_error error = {};
+  if (worker_ == nullptr || (threads_.empty() && !AddThread(&error))) return false;
+  const uint64_t user_data = next_user_data_++;
   if (library_.shoal_op_notify(op, user_data, &error) != SHOAL_OK) return false;
   open_.emplace(user_data, std::move(done));
   ++unfetched_;
@@ -209,10 +217,21 @@ bool Session::HasOpenOperations() {
 
 void Session::WakeFetcher() {
   if (fetching_ || unfetched_ <= 0) return;
-  if (idle_threads_ == 0) {
+  // Without another thread, those that run callbacks now fetch afterwards.
+  shoal_error error = {};
+  if (idle_threads_ == 0 && !AddThread(&error)) return;
+  changed_.notify_all();
+}
+
+bool Session::AddThread(shoal_error* error) {
+  try {
     threads_.emplace_back([self = shared_from_this()] { self->FetchCompletions(); });
-  } else {
-    changed_.notify_all();
+    ++idle_threads_;
+    return true;
+  } catch (const std::system_error& failure) {
+    *error = MakeError(SHOAL_INTERNAL,
+                       std::string("no thread could be started that fetches completions: ") + failure.what());
+    return false;
   }
 }
 
@@ -221,8 +240,8 @@ void Session::WakeFetcher() {
 // all-reduce).
 void Session::FetchCompletions() {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    ++idle_threads_;
+  for (bool is_new = true;; is_new = false) {
+    if (!is_new) ++idle_threads_;  // AddThread has counted it
     changed_.wait(lock, [&] { return closing_ || (!fetching_ && unfetched_ > 0); });
     --idle_threads_;
     if (closing_) return;

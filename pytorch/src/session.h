@@ -154,6 +154,8 @@ class Group : public std::enable_shared_from_this<Group> {
     std::chrono::steady_clock::time_point deadline;  // until which its memory has to be ready
   };
 
+  // Under mutex_. False: `error` says why there is none.
+  bool StartFeeder(shoal_error* error);
   void Feed();
   // For the feeder, without mutex_: returns why the operation can't begin, or SHOAL_OK.
   shoal_error AwaitReady(std::function<void()> wait, std::chrono::steady_clock::time_point deadline);
@@ -219,12 +221,14 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Submits to the library; `done` runs on a completion thread if this returns SHOAL_OK, and is given back otherwise.
   shoal_code Start(shoal_group* group, Operation& operation, shoal_error& error);
-  // False: the session is closed, and `done` will not be called.
+  // False: the session is closed, or has no thread and could start none; `done` will not be called.
   bool Notify(shoal_op* op, Done done);
   bool HasOpenOperations();
   void FetchCompletions();
   void FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lock);
-  void WakeFetcher();          // mutex_ held
+  void WakeFetcher();  // mutex_ held
+  // Starts a thread that fetches completions; mutex_ held. False: `error` says why not.
+  bool AddThread(shoal_error* error);
   shoal_worker* OpenWorker();  // mutex_ held; throws ShoalError if closed
 
   const ShoalLibrary& library_;

@@ -231,19 +231,19 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
     work->CompleteNow();
   } else {
     AllReduceWork::Start(work, model, copy_streams);
-    if (onCompletionHook_) work->CompleteByItself();
+    if (on_completion_hook_) work->CompleteByItself();
   }
   return Gathered(std::move(work), tensors.front().is_cpu());
 }
 
 AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_key,
                                          std::vector<std::shared_ptr<TimeoutExtension>> extensions) {
-  auto hook = onCompletionHook_;
-  if (hook) {
+  if (on_completion_hook_) {
     std::lock_guard lock(state_->mutex);
     ++state_->hooks_to_call;
   }
-  return [state = state_, extensions = std::move(extensions), hook = std::move(hook), type, completion_key,
+  return [state = state_, extensions = std::move(extensions), hook = on_completion_hook_, group = group_,
+          rank = getRank(), type, completion_key,
           number = sequence_number_.load()](shoal_code code, uint64_t duration_ns, const std::exception_ptr& unheard) {
     int none = SHOAL_OK;
     if (code != SHOAL_OK) state->first_error.compare_exchange_strong(none, code);
@@ -254,14 +254,21 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
     for (const auto& extension : extensions) extension->over = true;
 #ifdef C10D_BACKEND_HAS_HOOKS
     if (code == SHOAL_OK) {
-      state->completion_hooks.CallAll(
+      state->CallCompletionHooks(
           {.completionKey = completion_key, .duration_ms = static_cast<float>(duration_ns) * 1e-6F});
     }
 #endif
     if (!hook) return;
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::nanoseconds duration(duration_ns);
-    hook(std::make_shared<c10d::WorkInfo>(type, number, now - duration, now, duration));
+    try {
+      (*hook)(std::make_shared<c10d::WorkInfo>(type, number, now - duration, now, duration));
+    } catch (const std::exception& error) {
+      // Nobody waits here who could be told. The group's next operation has the error, on all ranks.
+      const std::string reason = "the completion hook of rank " + std::to_string(rank) + " raised: " + TextOf(error);
+      TORCH_WARN("shoal: ", reason);
+      if (group) group->Abort(reason);
+    }
     std::lock_guard lock(state->mutex);
     --state->hooks_to_call;
     state->hook_was_called.notify_all();
@@ -330,7 +337,7 @@ void ShoalBackend::addEphemeralTimeout(const std::chrono::milliseconds& timeout)
 }
 
 void ShoalBackend::registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {
-  TORCH_CHECK(!onCompletionHook_, "shoal: a process group has one completion hook, which is registered already");
+  TORCH_CHECK(!on_completion_hook_, "shoal: a process group has one completion hook, which is registered already");
   TORCH_CHECK(sequence_number_ == 0, "shoal: register the completion hook before the first collective of the group");
   if (cuda_inner_) {
     try {
@@ -343,7 +350,8 @@ void ShoalBackend::registerOnCompletionHook(std::function<void(std::shared_ptr<c
           TextOf(error));
     }
   }
-  onCompletionHook_ = std::move(hook);
+  on_completion_hook_ = std::make_shared<const std::function<void(std::shared_ptr<c10d::WorkInfo>)>>(std::move(hook));
+  onCompletionHook_ = *on_completion_hook_;  // for hasHooks()
 }
 
 void ShoalBackend::waitForPendingWorks() {
@@ -353,6 +361,12 @@ void ShoalBackend::waitForPendingWorks() {
 }
 
 #ifdef C10D_BACKEND_HAS_HOOKS
+void ShoalBackend::State::CallCompletionHooks(const c10d::CompletionHookArgs& args) const {
+  completion_hooks.CallAll(args, [](const std::exception& error) {
+    TORCH_WARN("shoal: a completion hook of torch's raised: ", TextOf(error));
+  });
+}
+
 void ShoalBackend::registerCompletionHook(int64_t hook_id, c10d::CompletionHook hook) {
   if (cuda_inner_ && cuda_inner_->supportsCompletionHooks()) cuda_inner_->registerCompletionHook(hook_id, hook);
   TORCH_CHECK(state_->completion_hooks.Add(hook_id, std::move(hook)), "shoal: completion hook ", hook_id,
@@ -375,7 +389,7 @@ void ShoalBackend::Watch([[maybe_unused]] const WorkPtr& work) {
     return;  // Gloo's reduce-scatter, for example, tells nobody when it ends
   }
   future->addCallback([state = state_, key = work->getCompletionKey()](c10::ivalue::Future& ended) {
-    if (!ended.hasError()) state->completion_hooks.CallAll({.completionKey = key});
+    if (!ended.hasError()) state->CallCompletionHooks({.completionKey = key});
   });
 #endif
 }

@@ -111,13 +111,13 @@ class ShoalBackend : public c10d::Backend {
   // Lengthens the timeouts of the operations that are called until the first of them is complete.
   void addEphemeralTimeout(const std::chrono::milliseconds& timeout);
   // Called with each of our all-reduces that has ended, and NCCL's operations where the inner NCCL takes such a hook
-  // (torch 2.15's does not).
+  // (torch 2.15's does not). A hook that throws fails the group, with its text.
   void registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) override;
   // Waits until the hook was called for all operations that were called before.
   void waitForPendingWorks() override;
 #ifdef C10D_BACKEND_HAS_HOOKS
   // Called with each collective that has succeeded, which is how torch's flight recorder learns of that. Gloo's sends,
-  // receives and reduce-scatters tell nobody when they end.
+  // receives and reduce-scatters tell nobody when they end. A hook that throws is reported by a warning.
   bool supportsCompletionHooks() const override { return true; }
   void registerCompletionHook(int64_t hook_id, c10d::CompletionHook hook) override;
   void unregisterCompletionHook(int64_t hook_id) override;
@@ -137,9 +137,12 @@ class ShoalBackend : public c10d::Backend {
     uint64_t hooks_to_call = 0;        // under mutex
     std::exception_ptr unheard_error;  // of the first all-reduce on a device that failed; under mutex
 #ifdef C10D_BACKEND_HAS_HOOKS
+    void CallCompletionHooks(const c10d::CompletionHookArgs& args) const;
     HookTable<c10d::CompletionHookArgs> completion_hooks;
 #endif
   };
+  // Shared: a copy of what torch gives would copy an object of Python's, for which the GIL has to be held.
+  using OnCompletionHook = std::shared_ptr<const std::function<void(std::shared_ptr<c10d::WorkInfo>)>>;
   struct TimeoutExtension {
     const std::chrono::milliseconds timeout;
     std::atomic<bool> over{false};
@@ -188,6 +191,7 @@ class ShoalBackend : public c10d::Backend {
   std::shared_ptr<Group> group_;
   std::atomic<bool> shut_down_{false};
   std::atomic<uint64_t> sequence_number_{0};
+  OnCompletionHook on_completion_hook_;                                // nullptr: none
   bool inner_has_hook_ = false;                                        // the CUDA one, a completion hook
   std::vector<std::shared_ptr<TimeoutExtension>> timeout_extensions_;  // under mutex_
   std::map<c10::DeviceIndex, c10::Stream> return_streams_;
