@@ -154,18 +154,19 @@ ShoalBackend::ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> 
       options_(std::move(options)),
       inner_limits_(inner_limits),
       blocking_wait_(blocking_wait),
-      cpu_inner_(std::move(cpu_inner)),
-      cuda_inner_(std::move(cuda_inner)),
-      session_(std::move(session)),
-      group_(std::move(group)) {
-  TORCH_CHECK(cpu_inner_, "shoal: the inner CPU backend is missing");
-  TORCH_CHECK(size == 1 || (session_ && group_), "shoal: a group of ", size, " ranks needs a session");
+      has_nccl_(cuda_inner != nullptr),
+      members_{.session = std::move(session),
+               .group = std::move(group),
+               .cpu_inner = std::move(cpu_inner),
+               .cuda_inner = std::move(cuda_inner)} {
+  TORCH_CHECK(members_.cpu_inner, "shoal: the inner CPU backend is missing");
+  TORCH_CHECK(size == 1 || (members_.session && members_.group), "shoal: a group of ", size, " ranks needs a session");
 }
 
 // ---- all-reduce ----
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
-  CheckTensors(tensors, cuda_inner_ != nullptr);
+  CheckTensors(tensors, has_nccl_);
   if (tensors.size() == 1 && GoesToServers(tensors, opts.reduceOp)) {
     return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE, opts);
   }
@@ -173,7 +174,7 @@ ShoalBackend::WorkPtr ShoalBackend::allreduce(Tensors& tensors, const c10d::Allr
 }
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) {
-  CheckTensors(tensors, cuda_inner_ != nullptr);
+  CheckTensors(tensors, has_nccl_);
   if (GoesToServers(tensors, opts.reduceOp)) {
     return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE_COALESCED, opts);
   }
@@ -208,15 +209,17 @@ bool ShoalBackend::IsForInner(const Tensors& tensors, shoal_reduce_op op) const 
 
 ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d::OpType type,
                                                     const c10d::AllreduceOptions& opts) {
-  TORCH_CHECK(!shut_down_, "shoal: all-reduce was called on a process group that is destroyed");
+  const std::shared_ptr<Group> group = members().group;
+  TORCH_CHECK(group || (getSize() == 1 && !shut_down_),
+              "shoal: all-reduce was called on a process group that is destroyed");
   Operation model;
   model.dtype = *DtypeOf(tensors.front().scalar_type());
   model.op = *OpOf(opts.reduceOp);
   // What can throw comes before the op has a number and a hook that is waited for.
   if (model.op == SHOAL_PREMUL_SUM) model.premul_factor = PremulFactor(opts.reduceOp);
-  const std::optional<c10::Stream> return_stream = OrAbort([&] { return ReturnStream(tensors.front()); });
+  const std::optional<c10::Stream> return_stream = OrAbort([&] { return ReturnStream(tensors.front(), group.get()); });
   const CopyStreams* const copy_streams =
-      return_stream ? nullptr : OrAbort([&] { return CopyStreamsOf(tensors.front()); });
+      return_stream ? nullptr : OrAbort([&] { return CopyStreamsOf(tensors.front(), group.get()); });
   if (getSize() == 1) ReduceAlone(tensors, model);
   ++sequence_number_;
   std::vector<std::shared_ptr<TimeoutExtension>> extensions = TimeoutExtensions();
@@ -224,9 +227,9 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   for (const auto& extension : extensions) timeout += extension->timeout;
   model.timeout_ms = static_cast<uint64_t>(timeout.count());
   const uint64_t completion_key = NextCompletionKey();
-  auto work = c10::make_intrusive<AllReduceWork>(getRank(), type, sequence_number_, tensors, timeout, group_,
+  auto work = c10::make_intrusive<AllReduceWork>(getRank(), type, sequence_number_, tensors, timeout, group,
                                                  return_stream, blocking_wait_, completion_key,
-                                                 OnEnd(type, completion_key, std::move(extensions)));
+                                                 OnEnd(type, completion_key, group, std::move(extensions)));
   if (getSize() == 1) {
     work->CompleteNow();
   } else {
@@ -236,13 +239,13 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   return Gathered(std::move(work), tensors.front().is_cpu());
 }
 
-AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_key,
+AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_key, std::shared_ptr<Group> group,
                                          std::vector<std::shared_ptr<TimeoutExtension>> extensions) {
   if (on_completion_hook_) {
     std::lock_guard lock(state_->mutex);
     ++state_->hooks_to_call;
   }
-  return [state = state_, extensions = std::move(extensions), hook = on_completion_hook_, group = group_,
+  return [state = state_, extensions = std::move(extensions), hook = on_completion_hook_, group = std::move(group),
           rank = getRank(), type, completion_key,
           number = sequence_number_.load()](shoal_code code, uint64_t duration_ns, const std::exception_ptr& unheard) {
     int none = SHOAL_OK;
@@ -275,21 +278,21 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
   };
 }
 
-std::optional<c10::Stream> ShoalBackend::ReturnStream(const at::Tensor& tensor) {
+std::optional<c10::Stream> ShoalBackend::ReturnStream(const at::Tensor& tensor, const Group* group) {
   const c10::Device device = tensor.device();
-  if (device.is_cpu() || !group_ || group_->takes_devices() == 0) return std::nullopt;
+  if (device.is_cpu() || group == nullptr || group->takes_devices() == 0) return std::nullopt;
   // NCCL, among the ranks of a node, has no such type. (The group has one device of this rank as well. A tensor on
   // another one is the library's to refuse: by way of host memory it would miss those of the other ranks.)
-  const bool by_nccl = group_->takes_devices() == 2;
+  const bool by_nccl = group->takes_devices() == 2;
   if (by_nccl && tensor.scalar_type() == at::kShort) return std::nullopt;
   if (const auto found = return_streams_.find(device.index()); found != return_streams_.end()) return found->second;
   const c10::impl::VirtualGuardImpl guard(device.type());
   return return_streams_.emplace(device.index(), guard.getStreamFromGlobalPool(device, true)).first->second;
 }
 
-const CopyStreams* ShoalBackend::CopyStreamsOf(const at::Tensor& tensor) {
+const CopyStreams* ShoalBackend::CopyStreamsOf(const at::Tensor& tensor, const Group* group) {
   const c10::Device device = tensor.device();
-  if (device.is_cpu() || !group_) return nullptr;
+  if (device.is_cpu() || group == nullptr) return nullptr;
   return &copy_streams_.try_emplace(device.index(), device).first->second;
 }
 
@@ -318,8 +321,8 @@ void ShoalBackend::ReduceAlone(const Tensors& tensors, const Operation& model) {
 
 void ShoalBackend::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
-  CpuInner().setTimeout(timeout);
-  if (cuda_inner_) cuda_inner_->setTimeout(timeout);
+  CpuInner()->setTimeout(timeout);
+  if (const BackendPtr nccl = members().cuda_inner) nccl->setTimeout(timeout);
 }
 
 template <typename AnyBackend>
@@ -332,16 +335,16 @@ void ShoalBackend::addEphemeralTimeout(const std::chrono::milliseconds& timeout)
     std::lock_guard lock(mutex_);
     timeout_extensions_.push_back(std::make_shared<TimeoutExtension>(timeout));
   }
-  AddEphemeralTimeout(CpuInner(), timeout);
-  if (cuda_inner_) AddEphemeralTimeout(*cuda_inner_, timeout);
+  AddEphemeralTimeout(*CpuInner(), timeout);
+  if (const BackendPtr nccl = members().cuda_inner) AddEphemeralTimeout(*nccl, timeout);
 }
 
 void ShoalBackend::registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {
   TORCH_CHECK(!on_completion_hook_, "shoal: a process group has one completion hook, which is registered already");
   TORCH_CHECK(sequence_number_ == 0, "shoal: register the completion hook before the first collective of the group");
-  if (cuda_inner_) {
+  if (const BackendPtr nccl = members().cuda_inner) {
     try {
-      cuda_inner_->registerOnCompletionHook(std::function(hook));
+      nccl->registerOnCompletionHook(std::function(hook));
       inner_has_hook_ = true;
     } catch (const std::exception& error) {
       TORCH_WARN(
@@ -355,7 +358,7 @@ void ShoalBackend::registerOnCompletionHook(std::function<void(std::shared_ptr<c
 }
 
 void ShoalBackend::waitForPendingWorks() {
-  if (cuda_inner_ && inner_has_hook_) cuda_inner_->waitForPendingWorks();
+  if (const BackendPtr nccl = members().cuda_inner; nccl && inner_has_hook_) nccl->waitForPendingWorks();
   std::unique_lock lock(state_->mutex);
   state_->hook_was_called.wait(lock, [this] { return state_->hooks_to_call == 0; });
 }
@@ -368,13 +371,15 @@ void ShoalBackend::State::CallCompletionHooks(const c10d::CompletionHookArgs& ar
 }
 
 void ShoalBackend::registerCompletionHook(int64_t hook_id, c10d::CompletionHook hook) {
-  if (cuda_inner_ && cuda_inner_->supportsCompletionHooks()) cuda_inner_->registerCompletionHook(hook_id, hook);
+  const BackendPtr nccl = members().cuda_inner;
+  if (nccl && nccl->supportsCompletionHooks()) nccl->registerCompletionHook(hook_id, hook);
   TORCH_CHECK(state_->completion_hooks.Add(hook_id, std::move(hook)), "shoal: completion hook ", hook_id,
               " is registered already");
 }
 
 void ShoalBackend::unregisterCompletionHook(int64_t hook_id) {
-  if (cuda_inner_ && cuda_inner_->supportsCompletionHooks()) cuda_inner_->unregisterCompletionHook(hook_id);
+  const BackendPtr nccl = members().cuda_inner;
+  if (nccl && nccl->supportsCompletionHooks()) nccl->unregisterCompletionHook(hook_id);
   state_->completion_hooks.Remove(hook_id);
 }
 #endif
@@ -395,14 +400,16 @@ void ShoalBackend::Watch([[maybe_unused]] const WorkPtr& work) {
 }
 
 void ShoalBackend::enableCollectivesTiming() {
-  CpuInner().enableCollectivesTiming();
-  if (cuda_inner_) cuda_inner_->enableCollectivesTiming();
+  CpuInner()->enableCollectivesTiming();
+  if (const BackendPtr nccl = members().cuda_inner) nccl->enableCollectivesTiming();
 }
 
 c10d::ErrorType ShoalBackend::getError() {
+  const Members now = members();
   switch (state_->first_error.load()) {
     case SHOAL_OK:
-      return shut_down_ ? c10d::ErrorType::SUCCESS : CudaInner().getError();
+      if (now.cuda_inner) return now.cuda_inner->getError();
+      return now.cpu_inner ? now.cpu_inner->getError() : c10d::ErrorType::SUCCESS;
     case SHOAL_DEADLINE_EXCEEDED:
       return c10d::ErrorType::TIMEOUT;
     case SHOAL_ABORTED:
@@ -414,48 +421,34 @@ c10d::ErrorType ShoalBackend::getError() {
 }
 
 void ShoalBackend::abort() {
-  std::shared_ptr<Group> group;
-  BackendPtr cpu_inner;
-  BackendPtr cuda_inner;
-  {
-    std::lock_guard lock(mutex_);
-    group = group_;
-    cpu_inner = cpu_inner_;
-    cuda_inner = cuda_inner_;
-  }
+  const Members now = members();
   // NCCL's block stays: it is of the thread that began it, and torch aborts groups within one.
   const std::vector<WorkPtr> let_go_of = DropBlock();
-  if (group) group->Abort("the process group was aborted by its process");
-  if (cpu_inner) cpu_inner->abort();
-  if (cuda_inner) cuda_inner->abort();
+  if (now.group) now.group->Abort("the process group was aborted by its process");
+  if (now.cpu_inner) now.cpu_inner->abort();
+  if (now.cuda_inner) now.cuda_inner->abort();
 }
 
 void ShoalBackend::shutdown() {
   if (shut_down_.exchange(true)) return;
-  std::shared_ptr<Session> session;
-  std::shared_ptr<Group> group;
-  BackendPtr cpu_inner;
-  BackendPtr cuda_inner;
+  Members before;
   {
     std::lock_guard lock(mutex_);
-    session.swap(session_);
-    group.swap(group_);
-    cpu_inner.swap(cpu_inner_);
-    cuda_inner.swap(cuda_inner_);
+    std::swap(before, members_);
   }
-  if (session && session->forked()) {
+  if (before.session && before.session->forked()) {
     // The parent's: its threads don't exist here, so that nothing can be joined.
-    cpu_inner.release();
-    cuda_inner.release();
+    before.cpu_inner.release();
+    before.cuda_inner.release();
     return;
   }
-  cpu_inner->shutdown();
-  if (cuda_inner) cuda_inner->shutdown();
+  before.cpu_inner->shutdown();
+  if (before.cuda_inner) before.cuda_inner->shutdown();
   // Ends Gloo's threads now. Left to the interpreter's end, where DDP would keep them, one of them may be about to drop
   // a tensor of Python's and takes the process down.
-  cpu_inner.reset();
-  cuda_inner.reset();
-  if (session) session->CloseGroup(group);
+  before.cpu_inner.reset();
+  before.cuda_inner.reset();
+  if (before.session) before.session->CloseGroup(before.group);
 }
 
 }  // namespace shoal::pytorch

@@ -12,10 +12,11 @@
 // returns one work for all of them: torch drops those that the calls return. It also drops a block in which something
 // is raised, without its end: startCoalescing ends such a block, and abort lets go of what it has gathered.
 //
-// Threads: calls of one backend come from one thread at a time, as c10d asks; shutdown and abort from any.
-// Errors: c10::Error; those of the servers arrive through the work as DistBackendError.
-// torch renames and adds virtual functions in every release. Those that not every supported release has are declared
-// here without `override`: they override where the base class has them, and are plain methods elsewhere.
+// Threads: calls of one backend come from one thread at a time, as c10d asks; shutdown and abort from any. A call that
+// is inside when the backend is shut down goes on with what it has; later ones throw. Errors: c10::Error; those of the
+// servers arrive through the work as DistBackendError. torch renames and adds virtual functions in every release. Those
+// that not every supported release has are declared here without `override`: they override where the base class has
+// them, and are plain methods elsewhere.
 #ifndef SHOAL_PYTORCH_SRC_SHOAL_BACKEND_H_
 #define SHOAL_PYTORCH_SRC_SHOAL_BACKEND_H_
 
@@ -125,7 +126,8 @@ class ShoalBackend : public c10d::Backend {
   void enableCollectivesTiming() override;  // ours are always timed
   c10d::ErrorType getError() override;
   void abort() override;
-  // Closes the group, and with the last group of the process the session; frees the inner backends. Idempotent.
+  // Closes the group, and with the last group of the process the session; lets go of the inner backends, which the last
+  // call that is inside frees. Idempotent.
   void shutdown() override;
 
  private:
@@ -148,6 +150,14 @@ class ShoalBackend : public c10d::Backend {
     std::atomic<bool> over{false};
   };
 
+  // What a group works with. A call takes what it needs once, so that a shutdown meanwhile frees nothing that it uses.
+  struct Members {
+    std::shared_ptr<Session> session;
+    std::shared_ptr<Group> group;
+    BackendPtr cpu_inner;
+    BackendPtr cuda_inner;  // nullptr without NCCL
+  };
+
   // Calls `call` with the inner backend of the device, and keeps the work of a CPU tensor in a coalescing block.
   template <typename Call>
   WorkPtr Delegate(const c10::Device& device, const Call& call);
@@ -160,15 +170,17 @@ class ShoalBackend : public c10d::Backend {
   std::vector<WorkPtr> DropBlock();
   // Has the completion hooks called when the inner CPU backend's work has succeeded.
   void Watch(const WorkPtr& work);
-  c10d::Backend& Inner(const c10::Device& device) const;
-  c10d::Backend& CpuInner() const;
-  c10d::Backend& CudaInner() const { return cuda_inner_ ? *cuda_inner_ : CpuInner(); }
+  Members members() const;  // all nullptr after shutdown
+  // Throw after shutdown.
+  BackendPtr Inner(const c10::Device& device) const;
+  BackendPtr CpuInner() const;
+  BackendPtr CudaInner() const;
   // Absent: the group takes no tensors on devices.
   std::optional<OperationsOnDevices> OnDevices();
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
   bool IsForInner(const Tensors& tensors, shoal_reduce_op op) const;
   WorkPtr ReduceOnServers(const Tensors& tensors, c10d::OpType type, const c10d::AllreduceOptions& opts);
-  AllReduceWork::OnEnd OnEnd(c10d::OpType type, uint64_t completion_key,
+  AllReduceWork::OnEnd OnEnd(c10d::OpType type, uint64_t completion_key, std::shared_ptr<Group> group,
                              std::vector<std::shared_ptr<TimeoutExtension>> extensions);
   // Those that are not over yet.
   std::vector<std::shared_ptr<TimeoutExtension>> TimeoutExtensions();
@@ -176,19 +188,17 @@ class ShoalBackend : public c10d::Backend {
   static void ReduceAlone(const Tensors& tensors, const Operation& model);
   // Where results of all-reduces on the tensor's device come back, one stream for each group, as they end in the order
   // of the calls. Absent: the group does not reduce such tensors there.
-  std::optional<c10::Stream> ReturnStream(const at::Tensor& tensor);
+  std::optional<c10::Stream> ReturnStream(const at::Tensor& tensor, const Group* group);
   // Of a tensor on a device that goes through host memory. nullptr: it needs none.
-  const CopyStreams* CopyStreamsOf(const at::Tensor& tensor);
+  const CopyStreams* CopyStreamsOf(const at::Tensor& tensor, const Group* group);
 
   const c10::intrusive_ptr<GroupOptions> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   const InnerLimits inner_limits_;
   const bool blocking_wait_;
-  BackendPtr cpu_inner_;  // nullptr after shutdown
-  BackendPtr cuda_inner_;
-  std::mutex mutex_;
-  std::shared_ptr<Session> session_;
-  std::shared_ptr<Group> group_;
+  const bool has_nccl_;
+  mutable std::mutex mutex_;
+  Members members_;  // under mutex_
   std::atomic<bool> shut_down_{false};
   std::atomic<uint64_t> sequence_number_{0};
   OnCompletionHook on_completion_hook_;                                // nullptr: none
@@ -202,10 +212,10 @@ class ShoalBackend : public c10d::Backend {
 
 template <typename Call>
 ShoalBackend::WorkPtr ShoalBackend::Delegate(const c10::Device& device, const Call& call) {
-  c10d::Backend& inner = Inner(device);
+  const BackendPtr inner = Inner(device);
   ++sequence_number_;
-  WorkPtr work = call(inner);
-  if (&inner == cpu_inner_.get()) Watch(work);
+  WorkPtr work = call(*inner);
+  if (device.is_cpu() || !has_nccl_) Watch(work);
   return Gathered(std::move(work), device.is_cpu());
 }
 
@@ -214,9 +224,9 @@ auto ShoalBackend::OrAbort(const Call& call) const {
   try {
     return call();
   } catch (const std::exception& error) {
-    if (group_) {
-      group_->Abort("rank " + std::to_string(getRank()) + " could not start all-reduce " +
-                    std::to_string(sequence_number_ + 1) + ": " + TextOf(error));
+    if (const std::shared_ptr<Group> group = members().group) {
+      group->Abort("rank " + std::to_string(getRank()) + " could not start all-reduce " +
+                   std::to_string(sequence_number_ + 1) + ": " + TextOf(error));
     }
     throw;
   }

@@ -19,13 +19,24 @@ std::optional<std::chrono::steady_clock::time_point> DeadlineOf(const c10d::Barr
 
 }  // namespace
 
-c10d::Backend& ShoalBackend::Inner(const c10::Device& device) const {
+ShoalBackend::Members ShoalBackend::members() const {
+  std::lock_guard lock(mutex_);
+  return members_;
+}
+
+ShoalBackend::BackendPtr ShoalBackend::Inner(const c10::Device& device) const {
   return device.is_cpu() ? CpuInner() : CudaInner();
 }
 
-c10d::Backend& ShoalBackend::CpuInner() const {
-  TORCH_CHECK(cpu_inner_, "shoal: a collective was called on a process group that is destroyed");
-  return *cpu_inner_;
+ShoalBackend::BackendPtr ShoalBackend::CpuInner() const {
+  BackendPtr inner = members().cpu_inner;
+  TORCH_CHECK(inner, "shoal: a collective was called on a process group that is destroyed");
+  return inner;
+}
+
+ShoalBackend::BackendPtr ShoalBackend::CudaInner() const {
+  BackendPtr inner = members().cuda_inner;
+  return inner ? inner : CpuInner();
 }
 
 ShoalBackend::WorkPtr ShoalBackend::Gathered(WorkPtr work, bool on_cpu) {
@@ -124,20 +135,21 @@ ShoalBackend::WorkPtr ShoalBackend::alltoall(Tensors& outputs, Tensors& inputs, 
 }
 
 ShoalBackend::WorkPtr ShoalBackend::send(Tensors& tensors, int destination, int tag) {
-  return Gathered(Inner(DeviceOf(tensors)).send(tensors, destination, tag), DeviceOf(tensors).is_cpu());
+  return Gathered(Inner(DeviceOf(tensors))->send(tensors, destination, tag), DeviceOf(tensors).is_cpu());
 }
 
 ShoalBackend::WorkPtr ShoalBackend::recv(Tensors& tensors, int source, int tag) {
-  return Gathered(Inner(DeviceOf(tensors)).recv(tensors, source, tag), DeviceOf(tensors).is_cpu());
+  return Gathered(Inner(DeviceOf(tensors))->recv(tensors, source, tag), DeviceOf(tensors).is_cpu());
 }
 
 ShoalBackend::WorkPtr ShoalBackend::recvAnysource(Tensors& tensors, int tag) {
-  return Gathered(Inner(DeviceOf(tensors)).recvAnysource(tensors, tag), DeviceOf(tensors).is_cpu());
+  return Gathered(Inner(DeviceOf(tensors))->recvAnysource(tensors, tag), DeviceOf(tensors).is_cpu());
 }
 
 std::optional<OperationsOnDevices> ShoalBackend::OnDevices() {
-  if (!group_ || group_->takes_devices() == 0) return std::nullopt;
-  return OperationsOnDevices(group_->StartedOnDevices(), [state = state_] {
+  const std::shared_ptr<Group> group = members().group;
+  if (!group || group->takes_devices() == 0) return std::nullopt;
+  return OperationsOnDevices(group->StartedOnDevices(), [state = state_] {
     std::lock_guard lock(state->mutex);
     return state->unheard_error;
   });
@@ -163,7 +175,7 @@ void ShoalBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
     if (std::exception_ptr error = operations->Error()) std::rethrow_exception(error);
   }
   // First: it names the ranks that did not come, and an all-reduce may be open because they did not.
-  CpuInner().monitoredBarrier(opts, wait_all_ranks);
+  CpuInner()->monitoredBarrier(opts, wait_all_ranks);
   if (operations) operations->Await(until);
 }
 
@@ -176,13 +188,14 @@ void ShoalBackend::startCoalescing() {
       TORCH_WARN("shoal: ending a coalescing block in which something was raised failed: ", TextOf(error));
     }
   }
-  if (cuda_inner_) cuda_inner_->startCoalescing();
+  if (const BackendPtr nccl = members().cuda_inner) nccl->startCoalescing();
   coalescing_ = true;
 }
 
 ShoalBackend::WorkPtr ShoalBackend::endCoalescing() {
   std::vector<WorkPtr> works = DropBlock();
-  WorkPtr of_cuda = cuda_inner_ ? cuda_inner_->endCoalescing() : nullptr;
+  const BackendPtr nccl = members().cuda_inner;
+  WorkPtr of_cuda = nccl ? nccl->endCoalescing() : nullptr;
   if (of_cuda && works.empty()) return of_cuda;
   if (of_cuda) works.push_back(std::move(of_cuda));
   return c10::make_intrusive<Works>(getRank(), std::move(works));
@@ -194,26 +207,28 @@ std::vector<ShoalBackend::WorkPtr> ShoalBackend::DropBlock() {
   return std::exchange(gathered_, {});
 }
 
-void ShoalBackend::eagerConnectSingleDevice(at::Device device) { Inner(device).eagerConnectSingleDevice(device); }
+void ShoalBackend::eagerConnectSingleDevice(at::Device device) { Inner(device)->eagerConnectSingleDevice(device); }
 
 void ShoalBackend::setBoundDeviceId(std::optional<at::Device> device) {
   Backend::setBoundDeviceId(device);
-  if (device && device->is_cuda() && cuda_inner_) cuda_inner_->setBoundDeviceId(device);
+  const BackendPtr nccl = members().cuda_inner;
+  if (device && device->is_cuda() && nccl) nccl->setBoundDeviceId(device);
 }
 
 void ShoalBackend::setGroupUid(const std::string& uid) {
   Backend::setGroupUid(uid);
-  if (cpu_inner_) cpu_inner_->setGroupUid(uid);
-  if (cuda_inner_) cuda_inner_->setGroupUid(uid);
+  const Members now = members();
+  if (now.cpu_inner) now.cpu_inner->setGroupUid(uid);
+  if (now.cuda_inner) now.cuda_inner->setGroupUid(uid);
 }
 
-std::shared_ptr<c10::Allocator> ShoalBackend::getMemAllocator() { return CudaInner().getMemAllocator(); }
+std::shared_ptr<c10::Allocator> ShoalBackend::getMemAllocator() { return CudaInner()->getMemAllocator(); }
 
 at::Tensor ShoalBackend::allocateTensor(long size, at::TensorOptions options) {
-  return CudaInner().allocateTensor(size, std::move(options));
+  return CudaInner()->allocateTensor(size, std::move(options));
 }
 
-bool ShoalBackend::supportsTensorAlloc(c10::DeviceIndex device) { return CudaInner().supportsTensorAlloc(device); }
+bool ShoalBackend::supportsTensorAlloc(c10::DeviceIndex device) { return CudaInner()->supportsTensorAlloc(device); }
 
 // ---- delegated where torch has it ----
 
@@ -244,10 +259,10 @@ std::unordered_map<std::string, uint64_t> MemoryStatsOf(AnyBackend& inner) {
   }
 }
 
-void ShoalBackend::suspend() { Suspend(CudaInner()); }
+void ShoalBackend::suspend() { Suspend(*CudaInner()); }
 
-void ShoalBackend::resume() { Resume(CudaInner()); }
+void ShoalBackend::resume() { Resume(*CudaInner()); }
 
-std::unordered_map<std::string, uint64_t> ShoalBackend::getMemoryStats() { return MemoryStatsOf(CudaInner()); }
+std::unordered_map<std::string, uint64_t> ShoalBackend::getMemoryStats() { return MemoryStatsOf(*CudaInner()); }
 
 }  // namespace shoal::pytorch

@@ -28,7 +28,7 @@ PLUGIN_MUTATIONS = [
         "a barrier waits for the all-reduces on devices that were called before",
         (
             "pytorch/src/shoal_backend_delegated.cc",
-            "OperationsOnDevices(group_->StartedOnDevices(), ",
+            "OperationsOnDevices(group->StartedOnDevices(), ",
             "OperationsOnDevices({}, ",
         ),
         test=BARRIER,
