@@ -8,12 +8,12 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "net/forwarding_transport.h"
 #include "net/loopback/loopback_transport.h"
 #include "process/clock.h"
 #include "process/draw_incarnation.h"
@@ -108,20 +108,6 @@ class NodeRank {
   uint64_t last_ticket_ = 0;
 };
 
-// A network at which its thread stands still for as long as the test wants.
-class StandingTransport : public ForwardingTransport {
- public:
-  StandingTransport(std::unique_ptr<Transport> below, const std::atomic<bool>* stands)
-      : ForwardingTransport(std::move(below)), stands_(*stands) {}
-  std::span<const TransportEvent> Poll() override {
-    stands_.wait(true);
-    return ForwardingTransport::Poll();
-  }
-
- private:
-  const std::atomic<bool>& stands_;
-};
-
 // Runs `body` for each rank of a new group of one node, on a thread of its own.
 void RunRanks(uint32_t size, const std::function<void(NodeRank&)>& body) {
   const std::string meeting_name = absl::StrCat("io-thread-test-", DrawIncarnation().value().value());
@@ -147,6 +133,22 @@ std::vector<float> Sum(uint32_t size, size_t elements) {
   return sum;
 }
 
+// The I/O thread is held, as by a machine that stands still, until the caller of OpenGroup has given up.
+TEST(IoThreadNode, AGroupThatOpensWhenNobodyWaitsForItAnyMoreIsClosed) {
+  RunRanks(1, [](NodeRank& rank) {
+    std::latch go_on(1);
+    const auto hold = std::make_shared<CountersRequest>([&](const WorkerCounters&) { go_on.wait(); });
+    ASSERT_EQ(rank.io().queue().Ask(hold), absl::OkStatus());
+    EXPECT_THAT(std::string(rank.Open(/*timeout_ms=*/1).message()), HasSubstr("does not answer"));
+    go_on.count_down();
+    const uint64_t until_ns = DeadlineIn(kTimeoutMs);
+    std::vector<MembershipCommand> told;
+    while (told.empty() && MonotonicNs() < until_ns) told = rank.TakeTold();
+    ASSERT_EQ(told.size(), 1u) << "the scheduler hears that the group has ended";
+    EXPECT_TRUE(std::holds_alternative<GroupEnded>(told.front()));
+  });
+}
+
 TEST(IoThreadNode, OpsOfAllSizesAreReducedWithinTheNode) {
   constexpr uint32_t kSize = 3;
   RunRanks(kSize, [](NodeRank& rank) {
@@ -164,42 +166,6 @@ TEST(IoThreadNode, OpsOfAllSizesAreReducedWithinTheNode) {
     EXPECT_EQ(counters.bytes_on_node, bytes);
     EXPECT_EQ(counters.bytes_pushed, 0u);
   });
-}
-
-TEST(IoThreadNode, AGroupWhoseOpeningNobodyAwaitsAnyMoreGivesItsHandleBack) {
-  std::atomic<bool> stands = true;
-  LoopbackNetwork network;
-  CompletionQueue completions;
-  MemberQueue member;
-  const std::unique_ptr<NoticeLog> notices = NoticeLog::Start("", /*quiet=*/true).value();
-  const std::unique_ptr<IoThread> io =
-      IoThread::Start(std::make_unique<StandingTransport>(network.MakeTransport({}).value(), &stands),
-                      MakeHostLocalReduce().value(), nullptr, {}, &completions, &member, notices.get())
-          .value();
-  const auto info = [number = DrawIncarnation().value().value()](uint64_t id) {
-    GroupInfo group;
-    group.id = GroupId(id);
-    group.name = "alone";
-    group.job_ranks = {JobRank(0)};
-    group.nodes = {"node-a"};
-    group.max_chunk_bytes = 64 << 10;
-    group.map = std::make_shared<ShardMap>();
-    group.node_reduce = NodeReduceMode::kNodeAlone;
-    group.meeting_name = absl::StrCat("io-thread-test-", number, "-", id);
-    return std::make_shared<const GroupInfo>(group);
-  };
-  const absl::Status given_up = io->OpenGroup(info(1), MonotonicNs()).status();
-  EXPECT_TRUE(absl::IsInternal(given_up)) << given_up;
-  stands = false;
-  stands.notify_all();
-  // All handles are to be had, once the group that nobody waits for is closed.
-  std::vector<std::shared_ptr<CallerGroup>> groups;
-  const uint64_t deadline_ns = DeadlineIn(kTimeoutMs);
-  while (groups.size() < kMaxWorkerGroups && MonotonicNs() < deadline_ns) {
-    absl::StatusOr<std::shared_ptr<CallerGroup>> group = io->OpenGroup(info(2 + groups.size()), deadline_ns);
-    if (group.ok()) groups.push_back(*std::move(group));
-  }
-  EXPECT_EQ(groups.size(), kMaxWorkerGroups);
 }
 
 TEST(IoThreadNode, ManyOpsThatAreStartedTogetherEndWithTheirOwnSums) {
