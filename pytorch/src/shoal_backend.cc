@@ -170,7 +170,7 @@ ShoalBackend::WorkPtr ShoalBackend::allreduce(Tensors& tensors, const c10d::Allr
   if (tensors.size() == 1 && GoesToServers(tensors, opts.reduceOp)) {
     return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE, opts);
   }
-  return Delegate(tensors.front().device(), [&](c10d::Backend& inner) { return inner.allreduce(tensors, opts); });
+  return ReduceByInner(tensors, opts);
 }
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) {
@@ -178,8 +178,7 @@ ShoalBackend::WorkPtr ShoalBackend::allreduce_coalesced(Tensors& tensors, const 
   if (GoesToServers(tensors, opts.reduceOp)) {
     return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE_COALESCED, opts);
   }
-  return Delegate(tensors.front().device(),
-                  [&](c10d::Backend& inner) { return inner.allreduce_coalesced(tensors, opts); });
+  return ReduceByInner(tensors, opts);
 }
 
 bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const {

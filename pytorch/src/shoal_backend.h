@@ -8,6 +8,9 @@
 // CUDA graph records. Smaller ones than InnerLimits, which are the same on all ranks of a group, go to the inner
 // backend, as far as that is sure to reduce them.
 //
+// What Gloo would do wrong without a word is refused before it begins: results in tensors that are not contiguous, and
+// averages of integers. It gets inputs contiguous. docs/numerics.md has what differs from the servers.
+//
 // Coalescing: NCCL coalesces what is called for CUDA tensors. Works of CPU tensors are gathered, and endCoalescing
 // returns one work for all of them: torch drops those that the calls return. It also drops a block in which something
 // is raised, without its end: startCoalescing ends such a block, and abort lets go of what it has gathered.
@@ -165,6 +168,8 @@ class ShoalBackend : public c10d::Backend {
   // group is aborted then.
   template <typename Call>
   auto OrAbort(const Call& call) const;
+  WorkPtr ReduceByInner(Tensors& tensors, const c10d::AllreduceOptions& opts);
+  WorkPtr ReduceByInner(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts);
   WorkPtr Gathered(WorkPtr work, bool on_cpu);
   // No coalescing block is open from now on. Returns what the one that was has gathered.
   std::vector<WorkPtr> DropBlock();
@@ -175,6 +180,7 @@ class ShoalBackend : public c10d::Backend {
   BackendPtr Inner(const c10::Device& device) const;
   BackendPtr CpuInner() const;
   BackendPtr CudaInner() const;
+  bool IsForGloo(const c10::Device& device) const { return device.is_cpu() || !has_nccl_; }
   // Absent: the group takes no tensors on devices.
   std::optional<OperationsOnDevices> OnDevices();
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
@@ -215,7 +221,7 @@ ShoalBackend::WorkPtr ShoalBackend::Delegate(const c10::Device& device, const Ca
   const BackendPtr inner = Inner(device);
   ++sequence_number_;
   WorkPtr work = call(*inner);
-  if (device.is_cpu() || !has_nccl_) Watch(work);
+  if (IsForGloo(device)) Watch(work);
   return Gathered(std::move(work), device.is_cpu());
 }
 

@@ -11,6 +11,37 @@ c10::Device DeviceOf(const std::vector<at::Tensor>& tensors) {
   return tensors.empty() ? c10::Device(c10::kCPU) : tensors.front().device();
 }
 
+// Gloo goes through the memory from the first element of a tensor on: past gaps, and in an order that may be another
+// one on another rank.
+void CheckGlooCanWrite(const char* name, const std::vector<at::Tensor>& results) {
+  for (const at::Tensor& tensor : results) {
+    TORCH_CHECK_VALUE(tensor.layout() != at::kStrided || tensor.is_contiguous(), "shoal: ", name,
+                      " with its result in a tensor that is not contiguous (sizes ", tensor.sizes(), ", strides ",
+                      tensor.strides(),
+                      "): Gloo would put the elements in the wrong places; pass tensor.contiguous(), and copy the "
+                      "result from that");
+  }
+}
+
+// Gloo sums, and fails when it divides: the sum would stay in the tensor.
+void CheckGlooCanAverage(const char* name, const std::vector<at::Tensor>& tensors, const c10d::ReduceOp& op) {
+  if (op.op_ != c10d::ReduceOp::AVG || tensors.empty()) return;
+  const at::ScalarType type = tensors.front().scalar_type();
+  TORCH_CHECK_TYPE(!at::isIntegralType(type, /*includeBool=*/true), "shoal: ", name, " with AVG of a torch.",
+                   c10::getDtypeNames(type).first,
+                   " tensor, which Gloo can't divide; use SUM and divide the result, or convert the tensor first");
+}
+
+at::Tensor Contiguous(const at::Tensor& input) { return input.layout() == at::kStrided ? input.contiguous() : input; }
+
+template <typename Inputs>
+std::vector<Inputs> Contiguous(const std::vector<Inputs>& inputs) {
+  std::vector<Inputs> contiguous;
+  contiguous.reserve(inputs.size());
+  for (const Inputs& input : inputs) contiguous.push_back(Contiguous(input));
+  return contiguous;
+}
+
 // Absent if none is set.
 std::optional<std::chrono::steady_clock::time_point> DeadlineOf(const c10d::BarrierOptions& opts) {
   if (opts.timeout <= kNoTimeout) return std::nullopt;
@@ -46,15 +77,35 @@ ShoalBackend::WorkPtr ShoalBackend::Gathered(WorkPtr work, bool on_cpu) {
   return work;
 }
 
+ShoalBackend::WorkPtr ShoalBackend::ReduceByInner(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+  const c10::Device device = DeviceOf(tensors);
+  if (IsForGloo(device)) {
+    CheckGlooCanAverage("all-reduce", tensors, opts.reduceOp);
+    CheckGlooCanWrite("all-reduce", tensors);
+  }
+  return Delegate(device, [&](c10d::Backend& inner) { return inner.allreduce(tensors, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::ReduceByInner(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) {
+  const c10::Device device = DeviceOf(tensors);
+  if (IsForGloo(device)) CheckGlooCanAverage("all-reduce", tensors, opts.reduceOp);  // it copies them, in any layout
+  return Delegate(device, [&](c10d::Backend& inner) { return inner.allreduce_coalesced(tensors, opts); });
+}
+
 ShoalBackend::WorkPtr ShoalBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
   return Delegate(DeviceOf(tensors), [&](c10d::Backend& inner) { return inner.allreduce_sparse(tensors, opts); });
 }
 
 ShoalBackend::WorkPtr ShoalBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
+  if (IsForGloo(DeviceOf(tensors))) CheckGlooCanWrite("broadcast", tensors);
   return Delegate(DeviceOf(tensors), [&](c10d::Backend& inner) { return inner.broadcast(tensors, opts); });
 }
 
 ShoalBackend::WorkPtr ShoalBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
+  if (IsForGloo(DeviceOf(tensors))) {
+    CheckGlooCanAverage("reduce", tensors, opts.reduceOp);
+    CheckGlooCanWrite("reduce", tensors);
+  }
   return Delegate(DeviceOf(tensors), [&](c10d::Backend& inner) { return inner.reduce(tensors, opts); });
 }
 
@@ -102,29 +153,55 @@ ShoalBackend::WorkPtr ShoalBackend::gather_into_tensor(at::Tensor& output, at::T
 
 ShoalBackend::WorkPtr ShoalBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                             const c10d::ScatterOptions& opts) {
-  return Delegate(DeviceOf(outputs), [&](c10d::Backend& inner) { return inner.scatter(outputs, inputs, opts); });
+  const c10::Device device = DeviceOf(outputs);
+  if (!IsForGloo(device)) {
+    return Delegate(device, [&](c10d::Backend& inner) { return inner.scatter(outputs, inputs, opts); });
+  }
+  CheckGlooCanWrite("scatter", outputs);
+  std::vector<Tensors> contiguous = Contiguous(inputs);
+  return Delegate(device, [&](c10d::Backend& inner) { return inner.scatter(outputs, contiguous, opts); });
 }
 
 ShoalBackend::WorkPtr ShoalBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                                    const c10d::ReduceScatterOptions& opts) {
-  return Delegate(DeviceOf(outputs), [&](c10d::Backend& inner) { return inner.reduce_scatter(outputs, inputs, opts); });
+  const c10::Device device = DeviceOf(outputs);
+  if (!IsForGloo(device)) {
+    return Delegate(device, [&](c10d::Backend& inner) { return inner.reduce_scatter(outputs, inputs, opts); });
+  }
+  CheckGlooCanAverage("reduce-scatter", outputs, opts.reduceOp);
+  CheckGlooCanWrite("reduce-scatter", outputs);
+  std::vector<Tensors> contiguous = Contiguous(inputs);
+  return Delegate(device, [&](c10d::Backend& inner) { return inner.reduce_scatter(outputs, contiguous, opts); });
 }
 
 ShoalBackend::WorkPtr ShoalBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                          const c10d::ReduceScatterOptions& opts) {
-  return Delegate(input.device(),
-                  [&](c10d::Backend& inner) { return inner._reduce_scatter_base(output, input, opts); });
+  const c10::Device device = input.device();
+  if (!IsForGloo(device)) {
+    return Delegate(device, [&](c10d::Backend& inner) { return inner._reduce_scatter_base(output, input, opts); });
+  }
+  CheckGlooCanAverage("reduce-scatter", {input}, opts.reduceOp);
+  at::Tensor contiguous = Contiguous(input);
+  return Delegate(device, [&](c10d::Backend& inner) { return inner._reduce_scatter_base(output, contiguous, opts); });
 }
 
 ShoalBackend::WorkPtr ShoalBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                                     const c10d::ReduceScatterOptions& opts) {
-  return Delegate(DeviceOf(inputs),
-                  [&](c10d::Backend& inner) { return inner.reduce_scatter_tensor_coalesced(outputs, inputs, opts); });
+  const c10::Device device = DeviceOf(inputs);
+  if (!IsForGloo(device)) {
+    return Delegate(device,
+                    [&](c10d::Backend& inner) { return inner.reduce_scatter_tensor_coalesced(outputs, inputs, opts); });
+  }
+  CheckGlooCanAverage("reduce-scatter", inputs, opts.reduceOp);
+  Tensors contiguous = Contiguous(inputs);
+  return Delegate(
+      device, [&](c10d::Backend& inner) { return inner.reduce_scatter_tensor_coalesced(outputs, contiguous, opts); });
 }
 
 ShoalBackend::WorkPtr ShoalBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                                   std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
                                                   const c10d::AllToAllOptions& opts) {
+  if (IsForGloo(input.device())) CheckGlooCanWrite("all-to-all", {output});
   return Delegate(input.device(), [&](c10d::Backend& inner) {
     return inner.alltoall_base(output, input, output_sizes, input_sizes, opts);
   });
