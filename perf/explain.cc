@@ -11,8 +11,7 @@ std::string Microseconds(uint64_t ns) {
   return ns == 0 ? "?" : absl::StrFormat("%.1f", static_cast<double>(ns) / 1000.0);
 }
 
-std::string Reason(const PerfOptions& options, bool inner, const shoal_plan& plan) {
-  if (inner) return absl::StrCat("below --inner-below ", FormatBytes(options.inner_below));
+std::string Reason(const shoal_plan& plan) {
   if (plan.chunk_count == 0) return "all ranks are on one node and reduce through its memory";
   if (plan.chunk_count == 1) return "one chunk: more pieces would cost more messages than they save";
   if (plan.chunk_count == plan.shards_used) return "one chunk for each of these servers";
@@ -50,22 +49,16 @@ std::string ExplainHeader(const PerfOptions& options, uint32_t group_size, const
       &text, "# window: chunks in flight to one server thread",
       any.look_ahead_chunks == 0 ? std::string() : absl::StrCat(", at most ", any.look_ahead_chunks, " in all"),
       "; predicted: the longer of the times for links and for messages, by the model\n#\n");
-  absl::StrAppendFormat(&text, "#%12s%10s%8s%9s%8s%9s%8s%12s  %s\n", "size (B)", "type", "path", "servers", "chunks",
-                        "chunk", "window", "predicted", "why");
-  absl::StrAppendFormat(&text, "#%12s%10s%8s%9s%8s%9s%8s%12s\n", "", "", "", "", "", "(B)", "", "(us)");
+  absl::StrAppendFormat(&text, "#%12s%10s%9s%8s%9s%8s%12s  %s\n", "size (B)", "type", "servers", "chunks", "chunk",
+                        "window", "predicted", "why");
+  absl::StrAppendFormat(&text, "#%12s%10s%9s%8s%9s%8s%12s\n", "", "", "", "", "(B)", "", "(us)");
   return text;
 }
 
-std::string ExplainRow(const PerfOptions& options, uint64_t bytes, DataType dtype, const shoal_plan& plan) {
-  const bool inner = bytes < options.inner_below;
-  const std::string why = Reason(options, inner, plan);
-  if (inner) {
-    return absl::StrFormat(" %12d%10s%8s%9s%8s%9s%8s%12s  %s\n", bytes, std::string(DataTypeName(dtype)), "inner", "-",
-                           "-", "-", "-", "-", why);
-  }
-  return absl::StrFormat(" %12d%10s%8s%9d%8d%9d%8d%12s  %s\n", bytes, std::string(DataTypeName(dtype)), "shoal",
-                         plan.shards_used, plan.chunk_count, plan.chunk_bytes, plan.window_chunks,
-                         Microseconds(plan.predicted_ns), why);
+std::string ExplainRow(uint64_t bytes, DataType dtype, const shoal_plan& plan) {
+  return absl::StrFormat(" %12d%10s%9d%8d%9d%8d%12s  %s\n", bytes, std::string(DataTypeName(dtype)), plan.shards_used,
+                         plan.chunk_count, plan.chunk_bytes, plan.window_chunks, Microseconds(plan.predicted_ns),
+                         Reason(plan));
 }
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// shoal-perf --explain: which way a tensor of each size takes, why, and how long that should take. Pure; any thread.
+// shoal-perf --explain: how a tensor of each size is cut, why, and how long that should take. Pure; any thread.
 #ifndef SHOAL_PERF_EXPLAIN_H_
 #define SHOAL_PERF_EXPLAIN_H_
 
@@ -15,7 +15,7 @@ namespace shoal {
 std::string ExplainHeader(const PerfOptions& options, uint32_t group_size, const ClusterFacts& cluster,
                           const shoal_plan& any);
 
-std::string ExplainRow(const PerfOptions& options, uint64_t bytes, DataType dtype, const shoal_plan& plan);
+std::string ExplainRow(uint64_t bytes, DataType dtype, const shoal_plan& plan);
 
 }  // namespace shoal
 

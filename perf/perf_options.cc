@@ -55,15 +55,10 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
                 &options->wire_text);
   table->String("json", "", "FILE", "File to which rank 0 also writes the results, with what was run and where.",
                 &options->json_path);
-  table->Flag(
-      "explain", "",
-      "Measure nothing, but print which way tensors of each size take, why, and how long that should take by the "
-      "model.",
-      &options->explain);
-  table->Bytes(
-      "inner-below", "",
-      "With --explain: the value of SHOAL_INNER_BELOW in the PyTorch job; smaller tensors go to its inner backend.",
-      &options->inner_below, 0, kMaxPerfBytes);
+  table->Flag("explain", "",
+              "Measure nothing, but print how tensors of each size are cut, why, and how long that should take by the "
+              "model.",
+              &options->explain);
   table->Uint32("timeout", "", "SECONDS", "How long joining the job, and each all-reduce, may take.",
                 &options->timeout_s, 1, 86400);
 }

@@ -42,8 +42,7 @@ struct PerfOptions {
   std::string wire_text = "none";
   WireFormat wire = WireFormat::kAsIs;  // filled in by ParsePerfOptions
   std::string json_path;
-  bool explain = false;      // print the decisions instead of measuring
-  uint64_t inner_below = 0;  // smaller tensors go to PyTorch's inner backend; for `explain`
+  bool explain = false;  // print the decisions instead of measuring
 
   std::string way;  // addresses of one server, to which the way is measured, and nothing else is done
 

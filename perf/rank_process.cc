@@ -67,7 +67,7 @@ int Explain(const PerfOptions& options, const Session& session) {
       }
       if (options.rank != 0) continue;
       if (std::exchange(first, false)) Print(ExplainHeader(options, session.group_size(), session.Facts(), *plan));
-      Print(ExplainRow(options, bytes, dtype, *plan));
+      Print(ExplainRow(bytes, dtype, *plan));
     }
   }
   return kExitOk;

@@ -90,8 +90,6 @@ class ShoalBackend(Backend):
         group: Group | None,
         cpu_inner: Backend,
         cuda_inner: Backend | None,
-        cpu_inner_below: int,
-        cuda_inner_below: int,
         blocking_wait: bool,
         split: Callable[[Store, list[int], Backend.Options], Backend | None],
     ) -> None: ...

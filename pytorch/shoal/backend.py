@@ -17,7 +17,7 @@ except ImportError as error:
         "install it again with `pip install --no-build-isolation --force-reinstall --no-deps ./pytorch`."
     ) from error
 
-from shoal import config, delegation, membership
+from shoal import config, membership
 
 _registered = False
 
@@ -62,7 +62,6 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
     if is_default:
         membership.count_default_group()
     session = group = joined = None
-    limits = delegation.Limits()
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     wire, node_reduce = ours.wire or "none", ours.node_reduce or "auto"
     try:
@@ -80,12 +79,6 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 wire=wire,
                 node_reduce=config.NODE_REDUCES.index(node_reduce) or config.NODE_REDUCE_BEST,
             )
-            limits = delegation.agree(
-                dist.PrefixStore(f"shoal_limits/{membership.generation()}", options.store),
-                options.group_rank,
-                joined.settings.inner_below,
-                joined.join_timeout(options.timeout),
-            )
         cpu_inner, cuda_inner = _inner_backends(options, ours.inner)
         settled = GroupOptions(wire=wire, node_reduce=node_reduce, inner=ours.inner)
         settled._timeout = options.timeout
@@ -99,8 +92,6 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
             group=group,
             cpu_inner=cpu_inner,
             cuda_inner=cuda_inner,
-            cpu_inner_below=limits.cpu,
-            cuda_inner_below=limits.cuda,
             blocking_wait=joined is not None and joined.settings.blocking_wait,
             split=functools.partial(_split, ranks, options.group_rank),
         )

@@ -70,15 +70,6 @@ def parse_wire(text: str) -> str:
     return text
 
 
-def parse_inner_below(text: str) -> int | str:
-    """A number of bytes, or the file that `python -m shoal.calibrate` wrote."""
-    if text[:1].isdigit():
-        return 0 if text == "0" else parse_bytes(text)
-    if "/" not in text and "." not in text:
-        raise ValueError("a number of bytes, such as 4096, 64K or 1M, or a file that `python -m shoal.calibrate` wrote")
-    return text
-
-
 COLOCATIONS = ("off", "auto", "on")  # in the order of shoal_colocation in worker.h
 
 
@@ -144,9 +135,6 @@ SETTINGS = (
             "size of the largest chunk of a tensor, equal on all ranks; 0: the library's default"),
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
             "bf16 or fp16: float32 tensors are sent rounded to 16 bits; none: unchanged; equal on all ranks"),
-    Setting("inner_below", "SHOAL_INNER_BELOW", parse_inner_below, 0,
-            "all-reduces of fewer bytes go to the inner backend; a number, or a file that"
-            " `python -m shoal.calibrate` wrote"),
     Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
             "network device of the data plane, such as eth0 or lo; with RDMA a node's ranks are dealt over several,"
             " such as mlx5_0:1/mlx5_1:1; empty: UCX chooses"),
@@ -200,7 +188,6 @@ class Config:
     port_buffer: int
     chunk_bytes: int
     wire: str
-    inner_below: int | str
     net_device: str
     transports: str
     network_only: bool

@@ -216,16 +216,14 @@ void DefineBackend(py::module_& module) {
   py::class_<PythonShoalBackend, Holder, c10d::Backend>(module, "ShoalBackend")
       .def(py::init([](int rank, int size, c10::intrusive_ptr<GroupOptions> options, std::shared_ptr<Session> session,
                        std::shared_ptr<Group> group, c10::intrusive_ptr<c10d::Backend> cpu_inner,
-                       c10::intrusive_ptr<c10d::Backend> cuda_inner, uint64_t cpu_inner_below,
-                       uint64_t cuda_inner_below, bool blocking_wait, py::object split) {
-             return c10::make_intrusive<PythonShoalBackend>(
-                 std::move(split), rank, size, std::move(options), std::move(session), std::move(group),
-                 std::move(cpu_inner), std::move(cuda_inner),
-                 InnerLimits{.cpu_below = cpu_inner_below, .cuda_below = cuda_inner_below}, blocking_wait);
+                       c10::intrusive_ptr<c10d::Backend> cuda_inner, bool blocking_wait, py::object split) {
+             return c10::make_intrusive<PythonShoalBackend>(std::move(split), rank, size, std::move(options),
+                                                            std::move(session), std::move(group), std::move(cpu_inner),
+                                                            std::move(cuda_inner), blocking_wait);
            }),
            py::kw_only(), py::arg("rank"), py::arg("size"), py::arg("options"), py::arg("session").none(true),
            py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true),
-           py::arg("cpu_inner_below"), py::arg("cuda_inner_below"), py::arg("blocking_wait"), py::arg("split"))
+           py::arg("blocking_wait"), py::arg("split"))
       // torch has ranks that are not in a new group take part in a split of NCCL's. A split of ours concerns nobody
       // else.
       .def(

@@ -56,12 +56,6 @@ std::optional<shoal_reduce_op> OpOf(const c10d::ReduceOp& op) {
   }
 }
 
-// What Gloo (for CPU tensors) and NCCL are sure to reduce.
-bool InnerReduces(at::ScalarType type, shoal_reduce_op op, bool on_cpu) {
-  if (op == SHOAL_PREMUL_SUM || (on_cpu && op == SHOAL_AVG)) return false;
-  return type != at::kShort && !(on_cpu && type == at::kBFloat16);
-}
-
 // What neither the servers nor the inner backend know.
 bool IsUnknown(at::ScalarType type, bool inner_is_nccl) {
   // On devices that have these two. On others NCCL refuses them.
@@ -149,10 +143,9 @@ uint64_t NextCompletionKey() {
 
 ShoalBackend::ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> options,
                            std::shared_ptr<Session> session, std::shared_ptr<Group> group, BackendPtr cpu_inner,
-                           BackendPtr cuda_inner, InnerLimits inner_limits, bool blocking_wait)
+                           BackendPtr cuda_inner, bool blocking_wait)
     : Backend(rank, size),
       options_(std::move(options)),
-      inner_limits_(inner_limits),
       blocking_wait_(blocking_wait),
       has_nccl_(cuda_inner != nullptr),
       members_{.session = std::move(session),
@@ -188,22 +181,13 @@ bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& o
   if (!DtypeOf(type) || (*reduce_op == SHOAL_PREMUL_SUM && !at::isFloatingType(type))) return false;
   const bool dense = std::all_of(tensors.begin(), tensors.end(),
                                  [](const at::Tensor& tensor) { return tensor.layout() == at::kStrided; });
-  if (!dense || IsForInner(tensors, *reduce_op)) return false;
+  if (!dense) return false;
   if (!OrAbort([&] { return IsCapturing(tensors.front()); })) return true;
   TORCH_WARN_ONCE(
       "shoal: an all-reduce that is captured into a CUDA graph is reduced by the inner backend, not by the "
       "servers, each time the graph runs: a graph can't wait for the network. Keep all-reduces out of graphs "
       "to have them on the servers");
   return false;
-}
-
-bool ShoalBackend::IsForInner(const Tensors& tensors, shoal_reduce_op op) const {
-  const bool on_cpu = tensors.front().is_cpu();
-  const uint64_t below = on_cpu ? inner_limits_.cpu_below : inner_limits_.cuda_below;
-  if (below == 0 || !InnerReduces(tensors.front().scalar_type(), op, on_cpu)) return false;
-  uint64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += tensor.nbytes();
-  return bytes < below;
 }
 
 ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d::OpType type,

@@ -1,12 +1,10 @@
 // The c10d backend "shoal": all-reduce of dense tensors through the reduction servers, everything else through inner
 // backends (Gloo for the CPU, NCCL for CUDA).
 //
-// What goes to the servers is a function of device, dtype, operation, layout and size alone, so that all ranks choose
-// alike:
+// What goes to the servers is a function of device, dtype, operation and layout alone, so that all ranks choose alike:
 // strided CPU or CUDA tensors of float32, float64, float16, bfloat16, int8, int16, int32, int64 or uint8, with SUM,
 // AVG, MIN, MAX, PRODUCT, or PREMUL_SUM of floating types. CUDA tensors not inside start/endCoalescing and not while a
-// CUDA graph records. Smaller ones than InnerLimits, which are the same on all ranks of a group, go to the inner
-// backend, as far as that is sure to reduce them.
+// CUDA graph records.
 //
 // What Gloo would do wrong without a word is refused before it begins: results in tensors that are not contiguous, and
 // averages of integers. It gets inputs contiguous. docs/numerics.md has what differs from the servers.
@@ -40,12 +38,6 @@ namespace shoal::pytorch {
 
 class OperationsOnDevices;
 
-// All-reduces of fewer bytes than this go to the inner backend. 0: none.
-struct InnerLimits {
-  uint64_t cpu_below = 0;
-  uint64_t cuda_below = 0;
-};
-
 class ShoalBackend : public c10d::Backend {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
@@ -56,8 +48,7 @@ class ShoalBackend : public c10d::Backend {
   // servers. `cuda_inner` may be nullptr: then cpu_inner gets CUDA tensors too. `blocking_wait`: wait() of all-reduces
   // on devices blocks the host and has their errors.
   ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> options, std::shared_ptr<Session> session,
-               std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner, InnerLimits inner_limits,
-               bool blocking_wait);
+               std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner, bool blocking_wait);
   ~ShoalBackend() override = default;  // after shutdown()
 
   const std::string getBackendName() const override { return "shoal"; }
@@ -184,7 +175,6 @@ class ShoalBackend : public c10d::Backend {
   // Absent: the group takes no tensors on devices.
   std::optional<OperationsOnDevices> OnDevices();
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
-  bool IsForInner(const Tensors& tensors, shoal_reduce_op op) const;
   WorkPtr ReduceOnServers(const Tensors& tensors, c10d::OpType type, const c10d::AllreduceOptions& opts);
   AllReduceWork::OnEnd OnEnd(c10d::OpType type, uint64_t completion_key, std::shared_ptr<Group> group,
                              std::vector<std::shared_ptr<TimeoutExtension>> extensions);
@@ -200,7 +190,6 @@ class ShoalBackend : public c10d::Backend {
 
   const c10::intrusive_ptr<GroupOptions> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
-  const InnerLimits inner_limits_;
   const bool blocking_wait_;
   const bool has_nccl_;
   mutable std::mutex mutex_;

@@ -1,19 +1,16 @@
 """Settings and placement: no processes."""
 
-import datetime
 import warnings
 
 import pytest
-import torch
-from shoal import calibrate, config, delegation, placement
+from shoal import config, placement
 
 
 def test_defaults_need_nothing():
     settings, sources = config.read_config({}, {})
     assert settings == config.Config(
-        scheduler=None, job_name=None, min_servers=None, port_buffer=0, chunk_bytes=0, wire="none", inner_below=0,
-        net_device="", transports="",
-        network_only=False, checksums=False, check_finite=False, flight_recorder="auto", colocate="auto",
+        scheduler=None, job_name=None, min_servers=None, port_buffer=0, chunk_bytes=0, wire="none", net_device="",
+        transports="", network_only=False, checksums=False, check_finite=False, flight_recorder="auto", colocate="auto",
         without_servers="wait", node_reduce="auto", devices="auto", device_memory=0, blocking_wait=False, quiet=False,
         timeout=None,
     )  # fmt: skip
@@ -47,7 +44,6 @@ def test_sizes_may_be_given_in_larger_units(text: str, expected: int):
         ("SHOAL_PORT_BUFFER", "2G", "up to 1G"),
         ("SHOAL_PORT_BUFFER", "-1", "number of bytes"),
         ("SHOAL_WIRE", "bfloat16", "one of none, bf16, fp16"),
-        ("SHOAL_INNER_BELOW", "lots", "number of bytes"),
         ("SHOAL_COLOCATE", "1", "one of off, auto, on"),
         ("SHOAL_WITHOUT_SERVERS", "inner", "one of wait, colocate"),
         ("SHOAL_NODE_REDUCE", "ring", "one of auto, off, host, nccl"),
@@ -129,51 +125,3 @@ def test_unknown_device_is_refused():
 
 def test_loopback_has_an_address():
     assert placement.device_address("lo") == "127.0.0.1"
-
-
-def test_inner_limits_are_a_number_or_a_file_of_the_calibration(tmp_path):
-    assert config.read_config({"SHOAL_INNER_BELOW": "64K"}, {})[0].inner_below == 65536
-    assert config.read_config({"SHOAL_INNER_BELOW": "0"}, {})[0].inner_below == 0
-    assert delegation.read_limits(4096) == delegation.Limits(4096, 4096)
-    written = tmp_path / "limits"
-    limits = delegation.Limits(cpu=1024, cuda=262144)
-    written.write_text(delegation.format_limits(limits, ["cpu 4: 0.000100 0.000200"]))
-    setting = config.read_config({"SHOAL_INNER_BELOW": str(written)}, {})[0].inner_below
-    assert delegation.read_limits(setting) == limits
-    assert delegation.parse_limits("cuda=5\n", "here") == delegation.Limits(cpu=0, cuda=5)
-
-
-@pytest.mark.parametrize("text", ["cpu", "cpu=-1", "tpu=4", "cpu=4K"])
-def test_a_damaged_file_of_limits_is_refused_with_the_line(text):
-    with pytest.raises(ValueError, match="expected lines such as") as caught:
-        delegation.parse_limits(text, "limits.txt")
-    assert "limits.txt" in str(caught.value) and repr(text) in str(caught.value)
-
-
-def test_a_missing_file_of_limits_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"absent: No such file.*shoal\.calibrate"):
-        delegation.read_limits(str(tmp_path / "absent"))
-
-
-def test_the_crossover_is_where_the_servers_begin_to_win_for_good():
-    def rows(*winners: str):
-        return [(4**i, {"shoal": 1.0 if w == "shoal" else 2.0, "inner": 1.5}) for i, w in enumerate(winners, 1)]
-
-    assert calibrate.crossover(rows("shoal", "shoal")) == 0
-    assert calibrate.crossover(rows("inner", "inner", "shoal")) == 64
-    assert calibrate.crossover(rows("shoal", "inner", "shoal")) == 64, "what wins in between does not count"
-    assert calibrate.crossover(rows("inner", "inner")) == 64
-
-
-def test_i9_rank_0_decides_for_the_whole_group():
-    store = torch.distributed.HashStore()
-    second = datetime.timedelta(seconds=1)
-    assert delegation.agree(store, 0, 1024, second) == delegation.Limits(1024, 1024)
-    assert delegation.agree(store, 1, 0, second) == delegation.Limits(1024, 1024)
-
-
-def test_what_is_wrong_on_rank_0_fails_every_rank(tmp_path):
-    store = torch.distributed.HashStore()
-    for rank in (0, 1):
-        with pytest.raises(torch.distributed.DistBackendError, match="absent: No such file"):
-            delegation.agree(store, rank, str(tmp_path / "absent"), datetime.timedelta(seconds=1))
