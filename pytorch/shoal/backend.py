@@ -58,6 +58,12 @@ def register() -> None:
 def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, backend_options: object) -> C10dBackend:
     """Called by init_process_group and new_group, on the ranks of the group."""
     ours = backend_options if isinstance(backend_options, _C.GroupOptions) else GroupOptions(inner=backend_options)
+    if any(getattr(given, "enable_reconfigure", False) for given in (options, ours, ours.inner)):
+        raise ValueError(
+            "shoal: enable_reconfigure=True: the ranks of a group can't be exchanged while it lives. Leave it out; "
+            "make another group with new_group for some of the ranks, or let torchrun --max-restarts start the job "
+            "again when one is lost"
+        )
     is_default = not options.global_ranks_in_group
     if is_default:
         membership.count_default_group()
