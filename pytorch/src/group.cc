@@ -1,5 +1,6 @@
 // Group and StartedOperation of session.h: keep the order of the calls.
 #include <algorithm>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -63,7 +64,9 @@ Group::~Group() {
     ready_waits_.Leave();
     return;
   }
-  Close();
+  if (const std::string left_behind = Close(); !left_behind.empty()) {
+    std::fprintf(stderr, "shoal: %s\n", left_behind.c_str());
+  }
 }
 
 void Group::Submit(Operation operation) {
@@ -98,7 +101,13 @@ void Group::Submit(Operation operation) {
 bool Group::StartFeeder(shoal_error* error) {
   if (feeder_.joinable()) return true;
   try {
-    feeder_ = std::thread([self = shared_from_this()] { self->Feed(); });
+    feeder_ = std::thread([self = shared_from_this()] {
+      self->Feed();
+      std::lock_guard lock(self->mutex_);
+      self->feeder_runs_ = false;
+      self->changed_.notify_all();
+    });
+    feeder_runs_ = true;
     return true;
   } catch (const std::system_error& failure) {
     *error = MakeError(SHOAL_INTERNAL, std::string("no thread could be started that waits until the all-reduce can "
@@ -321,28 +330,25 @@ void Group::AwaitDevices(std::chrono::steady_clock::time_point until) {
 
 void Group::NoteDevicesStuck() { session_->devices_stuck_until_ = std::chrono::steady_clock::now() + kDevicesEnd; }
 
-void Group::Close() {
+std::string Group::Close() {
   const auto until = DevicesEndBy();
   AwaitDevices(until);
-  shoal_group* group = nullptr;
+  bool is_in_use = false;  // by a call that we can't end
   {
     std::unique_lock lock(mutex_);
-    if (closing_) return;
+    if (closing_) return "";
     closing_ = true;
     changed_.notify_all();
     ready_waits_.EndBy(until);
     if (starting_ > 0) {
       session_->library().shoal_group_abort(group_, "the process group was destroyed while an all-reduce began");
-      changed_.wait(lock, [this] { return starting_ == 0; });
+      is_in_use = !changed_.wait_for(lock, session_->others_end_, [this] { return starting_ == 0; });
     }
   }
-  if (feeder_.get_id() == std::this_thread::get_id()) {
-    feeder_.detach();  // Close was called by a `done`
-  } else if (feeder_.joinable()) {
-    feeder_.join();
-  }
+  const bool feeder_has_ended = EndFeeder(until + session_->others_end_);
   if (!ready_waits_.Stop()) NoteDevicesStuck();
   std::deque<Pending> pending;
+  shoal_group* group = nullptr;
   {
     std::lock_guard lock(mutex_);
     pending.swap(pending_);
@@ -358,7 +364,25 @@ void Group::Close() {
     each.operation.done(MakeError(SHOAL_CANCELLED, "the process group was destroyed before the all-reduce was started"),
                         0);
   }
-  session_->library().shoal_group_close(group);
+  if (!is_in_use) session_->library().shoal_group_close(group);
+  const std::string when = " " + std::to_string(session_->others_end_.count()) + " ms after its group was closed";
+  if (is_in_use) return "a call that starts an all-reduce on a device has not returned" + when;
+  return feeder_has_ended ? "" : "a callback or hook of an all-reduce has not returned" + when;
+}
+
+bool Group::EndFeeder(std::chrono::steady_clock::time_point until) {
+  if (!feeder_.joinable()) return true;
+  bool has_ended = true;
+  if (feeder_.get_id() != std::this_thread::get_id()) {  // otherwise Close was called by a `done`
+    std::unique_lock lock(mutex_);
+    has_ended = changed_.wait_until(lock, until, [this] { return !feeder_runs_; });
+  }
+  if (has_ended && feeder_.get_id() != std::this_thread::get_id()) {
+    feeder_.join();
+  } else {
+    feeder_.detach();
+  }
+  return has_ended;
 }
 
 }  // namespace shoal::pytorch

@@ -18,6 +18,14 @@ shoal_wire WireFromName(const std::string& name) {
   throw ShoalError(SHOAL_INVALID_ARGUMENT, "wire \"" + name + "\" is unknown; use none, bf16 or fp16");
 }
 
+// For as long as the process lives.
+void Keep(std::unordered_map<uint64_t, Done> open) {
+  static auto& mutex = *new std::mutex;
+  static auto& kept = *new std::vector<std::unordered_map<uint64_t, Done>>;
+  std::lock_guard lock(mutex);
+  kept.push_back(std::move(open));
+}
+
 const char* NullIfEmpty(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
 }  // namespace
@@ -55,11 +63,16 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
   library.Check(library.shoal_worker_connect(&worker_options, &worker, &error), error,
                 "rank " + std::to_string(options.rank) + " can't join job \"" + options.job_name + "\" at scheduler " +
                     options.scheduler);
-  return std::shared_ptr<Session>(new Session(library, worker, std::move(on_closed)));
+  return std::shared_ptr<Session>(new Session(library, worker, options.others_end, std::move(on_closed)));
 }
 
-Session::Session(const ShoalLibrary& library, shoal_worker* worker, std::function<void()> on_closed)
-    : library_(library), process_id_(getpid()), on_closed_(std::move(on_closed)), worker_(worker) {}
+Session::Session(const ShoalLibrary& library, shoal_worker* worker, std::chrono::milliseconds others_end,
+                 std::function<void()> on_closed)
+    : library_(library),
+      process_id_(getpid()),
+      others_end_(others_end),
+      on_closed_(std::move(on_closed)),
+      worker_(worker) {}
 
 Session::~Session() {
   if (forked()) {
@@ -68,7 +81,7 @@ Session::~Session() {
   }
   try {
     Close();
-  } catch (const std::exception& error) {  // of on_closed
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "shoal: leaving the job failed: %s\n", error.what());
   }
 }
@@ -129,7 +142,7 @@ std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::
 
 void Session::CloseGroup(const std::shared_ptr<Group>& group) {
   if (forked()) return;
-  group->Close();
+  const std::string left_behind = group->Close();
   bool last = false;
   {
     std::lock_guard lock(mutex_);
@@ -137,6 +150,7 @@ void Session::CloseGroup(const std::shared_ptr<Group>& group) {
     last = groups_.empty();
   }
   if (last) Close();
+  if (!left_behind.empty()) throw ShoalError(SHOAL_DEADLINE_EXCEEDED, left_behind);
 }
 
 void Session::Close() {
@@ -148,31 +162,57 @@ void Session::Close() {
     close_called_ = true;
     groups.swap(groups_);
   }
-  for (const std::shared_ptr<Group>& group : groups) group->Close();
+  std::string left_behind;
+  for (const std::shared_ptr<Group>& group : groups) {
+    if (const std::string of_group = group->Close(); left_behind.empty()) left_behind = of_group;
+  }
+  const std::string of_threads = EndThreads();
+  if (left_behind.empty()) left_behind = of_threads;
+  std::function<void()> on_closed;
+  {
+    std::lock_guard lock(mutex_);
+    on_closed.swap(on_closed_);
+  }
+  if (on_closed) on_closed();
+  if (!left_behind.empty()) throw ShoalError(SHOAL_DEADLINE_EXCEEDED, left_behind);
+}
 
+std::string Session::EndThreads() {
+  const auto until = std::chrono::steady_clock::now() + others_end_;
   shoal_worker* worker = nullptr;
   std::vector<std::thread> threads;
-  std::function<void()> on_closed;
+  std::string left_behind;
   {
     std::unique_lock lock(mutex_);
     // All groups are closed, so every completion is on its way. Fetch them all: a thread in shoal_next_completion must
     // not meet shoal_worker_close.
-    changed_.wait(lock, [&] { return unfetched_ <= 0 && !fetching_; });
+    const bool all_fetched = changed_.wait_until(lock, until, [&] { return unfetched_ <= 0 && !fetching_; });
     closing_ = true;
     worker = std::exchange(worker_, nullptr);
     threads.swap(threads_);
-    on_closed.swap(on_closed_);
     changed_.notify_all();
-  }
-  for (std::thread& thread : threads) {
-    if (thread.get_id() == std::this_thread::get_id()) {
-      thread.detach();  // Close was called by a `done`
-    } else {
-      thread.join();
+    if (!all_fetched) {
+      worker = nullptr;  // it stays as long as the process, as does the memory that it may still write to
+      Keep(std::exchange(open_, {}));
+      left_behind = std::to_string(unfetched_) + " all-reduce(s) of closed groups have not ended; please report this";
+    }
+    // Close may have been called by a `done`.
+    const size_t own = running_threads_.contains(std::this_thread::get_id()) ? 1 : 0;
+    changed_.wait_until(lock, until, [&] { return running_threads_.size() == own; });
+    for (std::thread& thread : threads) {
+      if (!running_threads_.contains(thread.get_id())) continue;
+      if (thread.get_id() != std::this_thread::get_id() && left_behind.empty()) {
+        left_behind = "a callback or hook of an all-reduce has not returned " + std::to_string(others_end_.count()) +
+                      " ms after its group was closed";
+      }
+      thread.detach();
     }
   }
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
+  }
   library_.shoal_worker_close(worker);
-  if (on_closed) on_closed();
+  return left_behind;
 }
 
 shoal_code Session::Start(shoal_group* group, Operation& operation, shoal_error& error) {
@@ -216,7 +256,7 @@ bool Session::HasOpenOperations() {
 }
 
 void Session::WakeFetcher() {
-  if (fetching_ || unfetched_ <= 0) return;
+  if (closing_ || fetching_ || unfetched_ <= 0) return;
   // Without another thread, those that run callbacks now fetch afterwards.
   shoal_error error = {};
   if (idle_threads_ == 0 && !AddThread(&error)) return;
@@ -225,7 +265,8 @@ void Session::WakeFetcher() {
 
 bool Session::AddThread(shoal_error* error) {
   try {
-    threads_.emplace_back([self = shared_from_this()] { self->FetchCompletions(); });
+    threads_.emplace_back([self = shared_from_this()] { self->RunThread(); });
+    running_threads_.insert(threads_.back().get_id());
     ++idle_threads_;
     return true;
   } catch (const std::system_error& failure) {
@@ -233,6 +274,13 @@ bool Session::AddThread(shoal_error* error) {
                        std::string("no thread could be started that fetches completions: ") + failure.what());
     return false;
   }
+}
+
+void Session::RunThread() {
+  FetchCompletions();
+  std::lock_guard lock(mutex_);
+  running_threads_.erase(std::this_thread::get_id());
+  changed_.notify_all();
 }
 
 // Leader and followers: one thread waits in the library. With a completion in hand it lets another take its place, and
@@ -246,9 +294,10 @@ void Session::FetchCompletions() {
     --idle_threads_;
     if (closing_) return;
     fetching_ = true;
+    shoal_worker* const worker = worker_;
     lock.unlock();
     shoal_completion completion = {};
-    const shoal_code code = library_.shoal_next_completion(worker_, kFetchTimeoutMs, &completion);
+    const shoal_code code = library_.shoal_next_completion(worker, kFetchTimeoutMs, &completion);
     lock.lock();
     fetching_ = false;
     if (code == SHOAL_DEADLINE_EXCEEDED) continue;

@@ -26,6 +26,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "pytorch/src/shoal_library.h"
@@ -88,6 +89,9 @@ struct SessionOptions {
   uint32_t node_reduce = 0;               // a shoal_node_reduce
   bool cuda = false;                      // groups may reduce tensors on CUDA devices
   uint64_t device_memory_bytes = 0;       // 0: the library's default
+  // How long closing waits for callbacks and calls of others. Those that are not over then keep what they use, and
+  // closing says so.
+  std::chrono::milliseconds others_end{30'000};
 };
 
 class Group;
@@ -143,8 +147,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void Abort(const std::string& reason);
   // Waits for operations on devices and copies from them, some seconds at most (for all groups together, where they are
   // destroyed one after the other), ends what is still open then (there is nothing in a correct program) and frees the
-  // group. Idempotent.
-  void Close();
+  // group. Returns what was not over in time and is left behind, or "". Idempotent.
+  [[nodiscard]] std::string Close();
 
  private:
   friend class StartedOperation;
@@ -156,6 +160,8 @@ class Group : public std::enable_shared_from_this<Group> {
 
   // Under mutex_. False: `error` says why there is none.
   bool StartFeeder(shoal_error* error);
+  // False: it runs a callback, and is left behind.
+  bool EndFeeder(std::chrono::steady_clock::time_point until);
   void Feed();
   // For the feeder, without mutex_: returns why the operation can't begin, or SHOAL_OK.
   shoal_error AwaitReady(std::function<void()> wait, std::chrono::steady_clock::time_point deadline);
@@ -181,6 +187,7 @@ class Group : public std::enable_shared_from_this<Group> {
   bool closing_ = false;
   WaitThread ready_waits_;  // for the feeder: a device may never get to where it is waited for
   std::thread feeder_;      // started by the first operation that can't be submitted at once
+  bool feeder_runs_ = false;
 };
 
 class Session : public std::enable_shared_from_this<Session> {
@@ -200,10 +207,12 @@ class Session : public std::enable_shared_from_this<Session> {
                                      uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire,
                                      uint32_t node_reduce);
 
-  // Closes the group; with the last one, the session.
+  // Closes the group; with the last one, the session. Throws as Close.
   void CloseGroup(const std::shared_ptr<Group>& group);
 
   // Closes all groups, then the worker, joins the threads and runs on_closed. Idempotent. Call without Python's GIL.
+  // Throws ShoalError when all that is done, if something was not over in time and is left behind; and what on_closed
+  // throws.
   void Close();
 
   shoal_statistics Statistics();
@@ -217,13 +226,17 @@ class Session : public std::enable_shared_from_this<Session> {
   friend class Group;
   friend class StartedOperation;
 
-  Session(const ShoalLibrary& library, shoal_worker* worker, std::function<void()> on_closed);
+  Session(const ShoalLibrary& library, shoal_worker* worker, std::chrono::milliseconds others_end,
+          std::function<void()> on_closed);
 
   // Submits to the library; `done` runs on a completion thread if this returns SHOAL_OK, and is given back otherwise.
   shoal_code Start(shoal_group* group, Operation& operation, shoal_error& error);
   // False: the session is closed, or has no thread and could start none; `done` will not be called.
   bool Notify(shoal_op* op, Done done);
   bool HasOpenOperations();
+  // Returns what was not over in time and is left behind, or "".
+  std::string EndThreads();
+  void RunThread();
   void FetchCompletions();
   void FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lock);
   void WakeFetcher();  // mutex_ held
@@ -233,6 +246,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   const ShoalLibrary& library_;
   const pid_t process_id_;
+  const std::chrono::milliseconds others_end_;
   std::function<void()> on_closed_;
 
   std::mutex mutex_;
@@ -244,6 +258,7 @@ class Session : public std::enable_shared_from_this<Session> {
   int64_t unfetched_ = 0;  // accepted by the library and not fetched
   bool fetching_ = false;  // one thread is in shoal_next_completion
   uint32_t idle_threads_ = 0;
+  std::unordered_set<std::thread::id> running_threads_;  // of threads_
   bool close_called_ = false;
   bool closing_ = false;              // the threads end
   std::vector<std::thread> threads_;  // each holds the session

@@ -12,6 +12,9 @@
 namespace shoal::pytorch {
 namespace {
 
+// A timeout that is longer is none, and would be too long for a clock to count.
+constexpr std::chrono::hours kLongestTimeout{365 * 24};
+
 std::optional<shoal_dtype> DtypeOf(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
@@ -343,7 +346,12 @@ void ShoalBackend::registerOnCompletionHook(std::function<void(std::shared_ptr<c
 void ShoalBackend::waitForPendingWorks() {
   if (const BackendPtr nccl = members().cuda_inner; nccl && inner_has_hook_) nccl->waitForPendingWorks();
   std::unique_lock lock(state_->mutex);
-  state_->hook_was_called.wait(lock, [this] { return state_->hooks_to_call == 0; });
+  const auto timeout = std::min<std::chrono::milliseconds>(options_->timeout, kLongestTimeout);
+  const bool all_called =
+      state_->hook_was_called.wait_for(lock, timeout, [this] { return state_->hooks_to_call == 0; });
+  TORCH_CHECK_WITH(DistBackendError, all_called, "shoal: the completion hook of rank ", getRank(),
+                   " was not called, or has not returned, for ", state_->hooks_to_call,
+                   " all-reduces within the group's timeout of ", options_->timeout.count(), " ms");
 }
 
 #ifdef C10D_BACKEND_HAS_HOOKS

@@ -108,7 +108,8 @@ class ShoalBackend : public c10d::Backend {
   // Called with each of our all-reduces that has ended, and NCCL's operations where the inner NCCL takes such a hook
   // (torch 2.15's does not). A hook that throws fails the group, with its text.
   void registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) override;
-  // Waits until the hook was called for all operations that were called before.
+  // Waits until the hook was called for all operations that were called before. Throws where that takes longer than the
+  // group's timeout.
   void waitForPendingWorks() override;
 #ifdef C10D_BACKEND_HAS_HOOKS
   // Called with each collective that has succeeded, which is how torch's flight recorder learns of that. Gloo's sends,

@@ -1,11 +1,13 @@
 """What is raised where the plugin calls others, on threads of its own or not, ends no process and is not lost."""
 
 import contextlib
+import datetime
 import os
 import pathlib
 import resource
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -67,6 +69,22 @@ def raise_in_the_hook_of_a_group_of_one() -> str:
 def test_a_completion_hook_that_raises_is_reported_where_no_other_rank_is(cluster):
     [written] = run_ranks(1, raise_in_the_hook_of_a_group_of_one, environment=cluster.environment(), timeout_seconds=60)
     assert "completion hook of rank 0 raised: ValueError: this hook is wrong" in written
+
+
+def wait_for_a_hook_that_does_not_return() -> None:
+    group = dist.new_group(timeout=datetime.timedelta(seconds=2))
+    release = threading.Event()
+    group._register_on_completion_hook(lambda info: release.wait(60))
+    work = dist.all_reduce(torch.ones(4), group=group, async_op=True)
+    with pytest.raises(dist.DistBackendError, match="hook of rank . .* for 1 all-reduces within .* 2000 ms"):
+        group._wait_for_pending_works()
+    release.set()
+    work.wait()
+    group._wait_for_pending_works()
+
+
+def test_waiting_for_hooks_ends_with_the_timeout_of_the_group(cluster):
+    run_ranks(2, wait_for_a_hook_that_does_not_return, environment=cluster.environment(), timeout_seconds=60)
 
 
 def complete_what_the_all_reduce_completes(of_a_callback: bool) -> str:

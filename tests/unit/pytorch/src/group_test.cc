@@ -31,16 +31,19 @@ constexpr auto kPatience = std::chrono::seconds(30);
 // What the library says of each all-reduce, and what it was called for. Of the test that runs.
 struct Library {
   std::mutex mutex;
-  shoal_code code = SHOAL_OK;      // under mutex, as all here
-  std::vector<std::string> calls;  // the operation's count, or why the group is aborted
-  uint64_t timeout_ms = 0;         // of the last all-reduce
+  std::shared_future<void> go_on;     // valid: all-reduces wait for it first
+  shoal_code code = SHOAL_OK;         // under mutex, as all here
+  std::vector<std::string> calls;     // the operation's count, or why the group is aborted
+  uint64_t timeout_ms = 0;            // of the last all-reduce
+  std::vector<uint64_t> completions;  // to be fetched
+  bool loses_completions = false;
 };
 
 Library library;
 shoal_worker worker_handle;
 shoal_group group_handle;
 
-shoal_code Connect(const shoal_worker_options* /*options*/, shoal_worker** worker, shoal_error* /*error*/) {
+shoal_code ConnectWorker(const shoal_worker_options* /*options*/, shoal_worker** worker, shoal_error* /*error*/) {
   *worker = &worker_handle;
   return SHOAL_OK;
 }
@@ -65,32 +68,65 @@ int TakesDevices(const shoal_group* /*group*/) { return 1; }
 
 shoal_code AllReduce(shoal_group* /*group*/, void* /*data*/, uint64_t count, const shoal_all_reduce_options* options,
                      shoal_op** /*op*/, shoal_error* error) {
+  std::shared_future<void> go_on;
+  {
+    const std::lock_guard lock(library.mutex);
+    library.timeout_ms = options->timeout_ms;
+    library.calls.push_back(std::to_string(count));
+    if (!library.loses_completions) library.completions.push_back(options->user_data);
+    go_on = library.go_on;
+  }
+  if (go_on.valid()) go_on.wait();
   const std::lock_guard lock(library.mutex);
-  library.timeout_ms = options->timeout_ms;
-  library.calls.push_back(std::to_string(count));
   *error = MakeError(library.code, "no " + std::to_string(count));
   return library.code;
 }
 
+shoal_code NextCompletion(shoal_worker* /*worker*/, uint64_t /*timeout_ms*/, shoal_completion* completion) {
+  const std::lock_guard lock(library.mutex);
+  if (library.completions.empty()) return SHOAL_DEADLINE_EXCEEDED;
+  *completion = {.user_data = library.completions.back(), .duration_ns = 0, .result = {}};
+  library.completions.pop_back();
+  return SHOAL_OK;
+}
+
+void ReleaseOp(shoal_op* /*op*/) {}
+
 class GroupTest : public testing::Test {
  protected:
   GroupTest() {
-    table_.shoal_worker_connect = &Connect;
+    table_.shoal_worker_connect = &ConnectWorker;
     table_.shoal_worker_close = &CloseWorker;
     table_.shoal_group_create = &CreateGroup;
     table_.shoal_group_abort = &AbortGroup;
     table_.shoal_group_close = &CloseGroup;
     table_.shoal_group_takes_devices = &TakesDevices;
     table_.shoal_all_reduce = &AllReduce;
-    session_ = Session::Connect(table_, {}, nullptr);
-    group_ = session_->CreateGroup("all", {}, 0, 0, "none", 0);
+    table_.shoal_next_completion = &NextCompletion;
+    table_.shoal_op_release = &ReleaseOp;
+    Connect({});
   }
   ~GroupTest() override { session_->Close(); }
+
+  void Connect(const SessionOptions& options) {
+    session_ = Session::Connect(table_, options, nullptr);
+    group_ = session_->CreateGroup("all", {}, 0, 0, "none", 0);
+  }
+  // Closes the session; returns the error.
+  std::string ErrorOfClosing() {
+    try {
+      session_->Close();
+    } catch (const ShoalError& error) {
+      return error.what();
+    }
+    return "";
+  }
 
   static void Refuse(shoal_code code) {
     const std::lock_guard lock(library.mutex);
     library.code = code;
     library.calls.clear();
+    library.completions.clear();
   }
   static std::vector<std::string> Calls() {
     const std::lock_guard lock(library.mutex);
@@ -122,7 +158,8 @@ class GroupTest : public testing::Test {
     return error;
   }
 
-  ShoalLibrary table_;
+  // Outlives the test, as a thread that is left behind may still look into it.
+  static inline ShoalLibrary table_;
   std::shared_ptr<Session> session_;
   std::shared_ptr<Group> group_;
 };
@@ -243,6 +280,79 @@ TEST_F(GroupTest, GroupsAreClosedWithinSecondsThoughCopiesDoNotEnd) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
   EXPECT_EQ(EndOf(&endless), SHOAL_CANCELLED);
   EXPECT_EQ(EndOf(&of_another_group), SHOAL_CANCELLED);
+}
+
+// What somebody else does and does not end as long as the test runs.
+class EndlessCall {
+ public:
+  ~EndlessCall() { End(); }
+  void Run() {
+    began_.set_value();
+    end_of_it_.wait();
+  }
+  bool HasBegun() { return began_.get_future().wait_for(kPatience) == std::future_status::ready; }
+  void End() {
+    if (end_of_it_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) end_.set_value();
+  }
+  std::shared_future<void> end() const { return end_of_it_; }
+
+ private:
+  std::promise<void> began_;
+  std::promise<void> end_;
+  std::shared_future<void> end_of_it_ = end_.get_future().share();
+};
+
+class ClosingTest : public GroupTest {
+ protected:
+  ClosingTest() {
+    session_->Close();
+    Connect({.others_end = std::chrono::milliseconds(50)});
+  }
+};
+
+TEST_F(ClosingTest, WaitsForNoCallbackOfAnOperationThatDoesNotReturn) {
+  for (const shoal_code code : {SHOAL_OK, SHOAL_INTERNAL}) {  // called by a thread of the session; by one of the group
+    auto call = std::make_shared<EndlessCall>();
+    Refuse(code);
+    Operation operation;
+    operation.count = 3;
+    operation.wait_until_ready = [] {};
+    operation.done = [call](const shoal_error& /*result*/, uint64_t /*duration_ns*/) { call->Run(); };
+    group_->Submit(std::move(operation));
+    ASSERT_TRUE(call->HasBegun());
+    EXPECT_THAT(ErrorOfClosing(), HasSubstr("a callback or hook of an all-reduce has not returned 50 ms after"));
+    call->End();
+    Connect({.others_end = std::chrono::milliseconds(50)});
+  }
+}
+
+TEST_F(ClosingTest, WaitsForNoCallThatStartsAnOperationOnADeviceAndDoesNotReturn) {
+  EndlessCall call;
+  Refuse(SHOAL_OK);
+  {
+    const std::lock_guard lock(library.mutex);
+    library.go_on = call.end();
+  }
+  std::future<void> starting = std::async(std::launch::async, [this] { StartOnDevice(3); });
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (Calls().empty() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_THAT(ErrorOfClosing(), HasSubstr("a call that starts an all-reduce on a device has not returned 50 ms after"));
+  call.End();
+  starting.wait();
+  const std::lock_guard lock(library.mutex);
+  library.go_on = {};
+}
+
+TEST_F(ClosingTest, WaitsForNoCompletionThatDoesNotCome) {
+  Refuse(SHOAL_OK);
+  {
+    const std::lock_guard lock(library.mutex);
+    library.loses_completions = true;
+  }
+  std::future<shoal_code> ended = Submit(3, nullptr);
+  EXPECT_THAT(ErrorOfClosing(), HasSubstr("1 all-reduce(s) of closed groups have not ended"));
+  const std::lock_guard lock(library.mutex);
+  library.loses_completions = false;
 }
 
 }  // namespace
