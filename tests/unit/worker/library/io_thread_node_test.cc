@@ -136,9 +136,14 @@ std::vector<float> Sum(uint32_t size, size_t elements) {
 // The I/O thread is held, as by a machine that stands still, until the caller of OpenGroup has given up.
 TEST(IoThreadNode, AGroupThatOpensWhenNobodyWaitsForItAnyMoreIsClosed) {
   RunRanks(1, [](NodeRank& rank) {
+    std::latch is_held(1);
     std::latch go_on(1);
-    const auto hold = std::make_shared<CountersRequest>([&](const WorkerCounters&) { go_on.wait(); });
+    const auto hold = std::make_shared<CountersRequest>([&](const WorkerCounters&) {
+      is_held.count_down();
+      go_on.wait();
+    });
     ASSERT_EQ(rank.io().queue().Ask(hold), absl::OkStatus());
+    is_held.wait();
     EXPECT_THAT(std::string(rank.Open(/*timeout_ms=*/1).message()), HasSubstr("does not answer"));
     go_on.count_down();
     const uint64_t until_ns = DeadlineIn(kTimeoutMs);
