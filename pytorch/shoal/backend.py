@@ -17,7 +17,7 @@ except ImportError as error:
         "install it again with `pip install --no-build-isolation --force-reinstall --no-deps ./pytorch`."
     ) from error
 
-from shoal import config, membership
+from shoal import config, meeting, membership
 
 _registered = False
 
@@ -56,7 +56,8 @@ def register() -> None:
 
 
 def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, backend_options: object) -> C10dBackend:
-    """Called by init_process_group and new_group, on the ranks of the group."""
+    """Called by init_process_group and new_group, on the ranks of the group. The store in `options` becomes the part
+    that belongs to the group."""
     ours = backend_options if isinstance(backend_options, _C.GroupOptions) else GroupOptions(inner=backend_options)
     if any(getattr(given, "enable_reconfigure", False) for given in (options, ours, ours.inner)):
         raise ValueError(
@@ -65,14 +66,12 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
             "again when one is lost"
         )
     is_default = not options.global_ranks_in_group
-    if is_default:
-        membership.count_default_group()
     session = group = joined = None
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     wire, node_reduce = ours.wire or "none", ours.node_reduce or "auto"
     try:
         if options.group_size > 1:
-            joined = membership.for_group(options)
+            joined, options.store = membership.for_group(options)
             session = joined.session
             joined.open_devices()
             wire = ours.wire or joined.settings.wire
@@ -85,6 +84,8 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 wire=wire,
                 node_reduce=config.NODE_REDUCES.index(node_reduce) or config.NODE_REDUCE_BEST,
             )
+        else:
+            options.store = meeting.store_alone(options.store)
         cpu_inner, cuda_inner = _inner_backends(options, ours.inner)
         settled = GroupOptions(wire=wire, node_reduce=node_reduce, inner=ours.inner)
         settled._timeout = options.timeout
@@ -162,7 +163,7 @@ def _options_of_inner(
         setattr(inner, name, getattr(options, name))
     if hasattr(options, "process_group"):  # not in torch 2.11
         inner.process_group = options.process_group
-    inner.store = dist.PrefixStore(f"shoal_inner/{membership.generation()}/{device}", options.store)
+    inner.store = dist.PrefixStore(f"inner/{device}", options.store)
     return inner
 
 

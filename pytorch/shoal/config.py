@@ -125,7 +125,8 @@ SETTINGS = (
             "HOST:PORT of the cluster's scheduler; unset: rank 0 runs one, and the first rank of each node runs a"
             " server"),
     Setting("job_name", "SHOAL_JOB_NAME", parse_job_name, None,
-            "name of the job in the cluster; unset: made from torchrun's run id, or from the master's address"),
+            "name of the job in the cluster; unset: one that no other job has, made from torchrun's run id or the"
+            " master's address"),
     Setting("min_servers", "SHOAL_MIN_SERVERS", parse_count, None,
             "how many servers to wait for; unset: 1, or one per node when the job runs them itself"),
     Setting("port_buffer", "SHOAL_PORT_BUFFER", parse_port_buffer, 0,

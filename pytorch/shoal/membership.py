@@ -5,17 +5,20 @@ itself, and stops them only when every rank has left.
 """
 
 import atexit
+import dataclasses
 import datetime
 import logging
 import os
 import pathlib
+import socket
 import threading
 import warnings
+from collections.abc import Mapping
 
 import torch
 import torch.distributed as dist
 
-from shoal import _C, config, placement
+from shoal import _C, config, meeting, placement
 
 logger = logging.getLogger("shoal")
 
@@ -27,7 +30,7 @@ LEAVE_TIMEOUT = datetime.timedelta(seconds=10)
 _lock = threading.Lock()
 _current: "Membership | None" = None
 _query: dict[str, str] = {}  # of the last init_method="shoal://..."
-_generation = 0  # how many default groups this process has made: separates their keys in a shared store
+_names_given = 0  # how many jobs this process, as their rank 0, has given SHOAL_JOB_NAME to
 
 
 class Membership:
@@ -49,11 +52,15 @@ class Membership:
             return datetime.timedelta(seconds=self.settings.timeout)
         return min(group_timeout, datetime.timedelta(seconds=JOIN_SECONDS))
 
-    def join_with_store(self, store: dist.Store, rank: int, world_size: int, timeout: datetime.timedelta) -> None:
-        """Joins with all ranks of the default group. Raises DistBackendError or ValueError."""
+    def join_with_store(
+        self, store: dist.Store, rank: int, world_size: int, timeout: datetime.timedelta
+    ) -> dist.Store:
+        """Joins with all ranks of the default group; returns its part of the store. Raises DistBackendError or
+        ValueError."""
         self._rank, self._world_size = rank, world_size
         place = placement.describe_this_rank(self.settings.scheduler, self.settings.net_device)
-        self._plan = placement.agree(store, rank, world_size, place, timeout, self._decide)
+        store, plan = meeting.meet(store, rank, world_size, dataclasses.asdict(place), timeout, self._decide)
+        self._plan = placement.Plan(**plan)
         if self._plan.server_ranks:
             self._leave_store = store
         if rank in self._plan.server_ranks:
@@ -69,6 +76,7 @@ class Membership:
                 timeout_ms=_milliseconds(timeout),
             )
         self._connect(self._plan.scheduler, self._plan.job_name, self._plan.min_servers, timeout)
+        return store
 
     def join_alone(self, rank: int, world_size: int, timeout: datetime.timedelta) -> None:
         """Joins without the other ranks' help: some of them don't use Shoal, so the scheduler must be given."""
@@ -78,7 +86,12 @@ class Membership:
                 'only init_process_group("shoal") can start a scheduler and servers by itself'
             )
         self._rank, self._world_size = rank, world_size
-        self._connect(self.settings.scheduler, self._job_name(), self.settings.min_servers or 1, timeout)
+        name = self.settings.job_name
+        if name is None:
+            # The first rank to come names the job for all of them.
+            store = dist.PrefixStore("shoal", dist.distributed_c10d._get_default_store())
+            name = store.compare_set("job_name", "", _new_job_name(os.environ)).decode()
+        self._connect(self.settings.scheduler, name, self.settings.min_servers or 1, timeout)
 
     def close(self) -> None:
         """Leaves the job. Idempotent; does nothing in a forked child."""
@@ -104,8 +117,13 @@ class Membership:
         if self._scheduler_service is not None:
             self._scheduler_service.stop()
 
-    def _decide(self, places: list[placement.RankPlace]) -> placement.Plan:
+    def _decide(self, words: list[dict]) -> dict:
         """Runs on rank 0."""
+        places = [placement.RankPlace(**word) for word in words]
+        placement.check_schedulers(places)
+        return dataclasses.asdict(self._plan_for(places))
+
+    def _plan_for(self, places: list[placement.RankPlace]) -> placement.Plan:
         if self.settings.scheduler is not None:
             return placement.Plan(
                 self.settings.scheduler, self._job_name(), [], self.settings.min_servers or 1, on_one_node=False
@@ -161,15 +179,13 @@ class Membership:
         return self.settings.net_device
 
     def _job_name(self) -> str:
-        """The same on all ranks without communication, and a different one each time that the process joins."""
-        environment = os.environ
-        name = self.settings.job_name
-        if name is None:
-            run = environment.get("TORCHELASTIC_RUN_ID", "none")
-            if run == "none":  # torchrun's default: several jobs may have it
-                run = f"{environment.get('MASTER_ADDR', 'localhost')}-{environment.get('MASTER_PORT', '0')}"
-            name = f"{run}-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-        return name[-190:] if _generation <= 1 else f"{name[-190:]}.{_generation}"
+        """Of rank 0, which tells the others. A name that was given stays as it is for the first job of this process; a
+        later one must not meet ranks that are still leaving the one before."""
+        global _names_given
+        if self.settings.job_name is None:
+            return _new_job_name(os.environ)
+        _names_given += 1
+        return self.settings.job_name if _names_given == 1 else f"{self.settings.job_name[:180]}.{_names_given}"
 
     def _count_out(self, store: dist.Store, key: str, expected: int, wait: bool) -> None:
         try:
@@ -181,13 +197,14 @@ class Membership:
             logger.info("not all ranks said goodbye (%s): %s", key, error)
 
 
-def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> Membership:
-    """The process's membership; joins the job if this is its first process group."""
+def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> tuple[Membership, dist.Store]:
+    """The process's membership, and the group's part of the store. Joins the job if this is the process's first
+    group."""
     global _current
     with _lock:
         current = _current
     if current is not None and current.process_id == os.getpid():
-        return current
+        return current, _meet(options, current.join_timeout(options.timeout))
     load_library()
     if options.group_rank == 0:
         config.warn_about_unknown_variables(os.environ)
@@ -195,29 +212,29 @@ def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> Memb
     timeout = membership.join_timeout(options.timeout)
     try:
         if options.global_ranks_in_group:
+            store = _meet(options, timeout)
             membership.join_alone(dist.get_rank(), dist.get_world_size(), timeout)
         else:
-            store = dist.PrefixStore(f"shoal/{generation()}", options.store)
-            membership.join_with_store(store, options.group_rank, options.group_size, timeout)
+            store = membership.join_with_store(options.store, options.group_rank, options.group_size, timeout)
     except BaseException:
         membership.stop_services(others_joined=False)
         raise
     with _lock:
         _current = membership
-    return membership
+    return membership, store
 
 
-def count_default_group() -> int:
-    """Counts the default groups of this process, and returns how many there were with this one."""
-    global _generation
-    _generation += 1
-    return _generation
+def _meet(options: dist.distributed_c10d._DistributedBackendOptions, timeout: datetime.timedelta) -> dist.Store:
+    """A group whose ranks have nothing to decide."""
+    return meeting.meet(options.store, options.group_rank, options.group_size, {}, timeout, lambda _words: {})[0]
 
 
-def generation() -> str:
-    """For keys in a shared store: torchrun's store, with what was written to it, outlives the processes that it
-    restarts."""
-    return f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}.{_generation}"
+def _new_job_name(environment: Mapping[str, str]) -> str:
+    """One that no other job has, and that says which job this is."""
+    run = environment.get("TORCHELASTIC_RUN_ID", "none")
+    if run == "none":  # torchrun's default
+        run = f"{environment.get('MASTER_ADDR', socket.gethostname())}-{environment.get('MASTER_PORT', '0')}"
+    return f"{run[-150:]}-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}-{meeting.draw_name()}"
 
 
 def remember_query(query: dict[str, str]) -> None:

@@ -1,19 +1,14 @@
-"""Decides which rank runs what when no scheduler is given; the ranks agree through the process group's store.
+"""Decides which rank runs what when no scheduler is given.
 
-Every rank writes which node it is on and at which address it can be reached. Rank 0 decides from that: it runs the
-scheduler, and the first rank of each node runs an in-process reduction server. It publishes the plan, or why there is
-none.
+Every rank says which node it is on and at which address it can be reached (meeting.py). Rank 0 decides from that: it
+runs the scheduler, and the first rank of each node runs an in-process reduction server.
 """
 
 import dataclasses
-import datetime
-import json
 import os
 import pathlib
 import socket
-from collections.abc import Callable, Mapping
-
-from torch.distributed import DistBackendError, Store
+from collections.abc import Mapping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,41 +125,3 @@ def check_schedulers(places: list[RankPlace]) -> None:
                 f" {place.scheduler or '(none)'}: "
                 "set SHOAL_SCHEDULER to the same value on all ranks, or on none"
             )
-
-
-def agree(
-    store: Store, rank: int, world_size: int, place: RankPlace, timeout: datetime.timedelta,
-    decide: Callable[[list[RankPlace]], Plan],
-) -> Plan:  # fmt: skip
-    """Waits until rank 0 has decided; `decide` runs there. Raises DistBackendError on all ranks if it failed."""
-    store.set(f"place/{rank}", json.dumps(dataclasses.asdict(place)))
-    if rank == 0:
-        _publish_plan(store, world_size, timeout, decide)
-    try:
-        store.wait(["plan"], timeout)
-    except RuntimeError as error:
-        raise DistBackendError(
-            f"shoal: rank {rank} waited {timeout} for the plan of rank 0, which did not come: {error}"
-        ) from None
-    answer = json.loads(store.get("plan"))
-    if "error" in answer:
-        raise DistBackendError(f"shoal: rank 0 could not set up the job: {answer['error']}")
-    return Plan(**answer)
-
-
-def _publish_plan(
-    store: Store, world_size: int, timeout: datetime.timedelta, decide: Callable[[list[RankPlace]], Plan]
-) -> None:
-    keys = [f"place/{rank}" for rank in range(world_size)]
-    try:
-        try:
-            store.wait(keys, timeout)
-        except RuntimeError:
-            missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
-            raise ValueError(f"after {timeout} these ranks had not joined: {missing}") from None
-        places = [RankPlace(**json.loads(store.get(key))) for key in keys]
-        check_schedulers(places)
-        answer = dataclasses.asdict(decide(places))
-    except (RuntimeError, ValueError, OSError) as error:
-        answer = {"error": str(error)}
-    store.set("plan", json.dumps(answer))
