@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -127,16 +128,76 @@ std::string AddressOfDevice(const std::string& device) {
   return found;
 }
 
-// Connecting a datagram socket sends nothing; it only chooses the address to send from. Empty: there is no route.
-std::string AddressTowards(const addrinfo& peer) {
-  const int fd = socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+// Connecting a datagram socket sends nothing; it only chooses the address to send from. Empty: there is no route, or
+// one on which the address means something on its own link alone.
+std::string AddressTowards(const sockaddr* peer, socklen_t peer_length) {
+  const int fd = socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return "";
   sockaddr_storage own{};
   socklen_t length = sizeof(own);
-  const bool routed = connect(fd, peer.ai_addr, peer.ai_addrlen) == 0 &&
-                      getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  const bool routed =
+      connect(fd, peer, peer_length) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0;
   close(fd);
-  return routed ? NumericAddress(reinterpret_cast<const sockaddr*>(&own)) : "";
+  const auto* address = reinterpret_cast<const sockaddr*>(&own);
+  return routed && !IsLinkLocal(address) ? NumericAddress(address) : "";
+}
+
+// The host of the first of "host:port,host:port", without brackets.
+std::string FirstHost(const std::string& peers_list) {
+  const std::string peer = peers_list.substr(0, peers_list.find(','));
+  std::string host = peer.substr(0, peer.rfind(':'));
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+// Empty: the peer is on this node, which is what its name stands for here.
+absl::StatusOr<std::string> AddressTowards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), "9", &hints, &found);
+  if (error != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot resolve the name ", host, ": ", gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  std::string loopback;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    std::string address = AddressTowards(each->ai_addr, each->ai_addrlen);
+    if (address.empty()) continue;
+    if (!IsLoopback(address)) return address;
+    loopback = std::move(address);
+  }
+  if (loopback.empty()) return absl::UnavailableError(absl::StrCat("this node has no route to ", host));
+  return host == "localhost" || IsLoopback(host) ? loopback : "";
+}
+
+// Empty: there is no route to the rest of the world.
+std::string AddressTowardsTheWorld() {
+  for (const char* const documentation : {"192.0.2.1", "2001:db8::1"}) {  // addresses that nobody has
+    const absl::StatusOr<SocketAddress> peer = MakeSocketAddress(documentation, 9);
+    std::string address = AddressTowards(peer->get(), peer->length);
+    if (!address.empty() && !IsLoopback(address)) return address;
+  }
+  return "";
+}
+
+// The only one beside those of loopback. "127.0.0.1": there is none. Where one device has several, IPv4 comes before
+// IPv6, and the first one counts. Unavailable: several devices have one.
+absl::StatusOr<std::string> OnlyAddress() {
+  const Interfaces interfaces;
+  std::map<std::string, const sockaddr*> addresses;  // by device
+  for (const Interface& entry : interfaces.list()) {
+    if (entry.is_loopback || !entry.has_link || IsLinkLocal(entry.address)) continue;
+    const sockaddr*& address = addresses[WithoutLabel(entry.device)];
+    const bool is_better = address == nullptr || entry.address->sa_family < address->sa_family;
+    if (is_better) address = entry.address;
+  }
+  if (addresses.empty()) return "127.0.0.1";
+  if (addresses.size() == 1) return NumericAddress(addresses.begin()->second);
+  return absl::UnavailableError(absl::StrCat(
+      "this node has several addresses (", ListAddresses(),
+      ") and no route to the rest of the world, so nothing says at which one other nodes reach it; name the network "
+      "device"));
 }
 
 absl::Status NotAdvertisable(const std::string& text, const std::string& why) {
@@ -200,26 +261,26 @@ absl::Status CheckOwnAddress(const std::string& text, const SocketAddress& addre
 }  // namespace
 
 absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peers_list) {
-  const std::string device = net_device.substr(0, net_device.find_first_of(":,"));
+  const std::string device = net_device.substr(0, net_device.find_first_of(":,/"));
   if (!device.empty()) {
     if (std::string address = AddressOfDevice(device); !address.empty()) return address;
   }
-  const std::string peer = peers_list.substr(0, peers_list.find(','));
-  const size_t colon = peer.rfind(':');
-  std::string name = peer.substr(0, colon);
-  if (name.size() > 2 && name.front() == '[') name = name.substr(1, name.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(name.c_str(), peer.substr(colon + 1).c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot resolve the name ", name, ": ", gai_strerror(error)));
+  if (!peers_list.empty()) {
+    absl::StatusOr<std::string> towards_peer = AddressTowards(FirstHost(peers_list));
+    if (!towards_peer.ok() || !towards_peer->empty()) return towards_peer;
   }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    if (std::string address = AddressTowards(*each); !address.empty()) return address;
+  if (std::string address = AddressTowardsTheWorld(); !address.empty()) return address;
+  return OnlyAddress();
+}
+
+bool IsLoopback(const std::string& ip) {
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, 0);
+  if (!address.ok()) return false;
+  if (address->get()->sa_family == AF_INET) {
+    const uint32_t number = ntohl(reinterpret_cast<const sockaddr_in*>(address->get())->sin_addr.s_addr);
+    return number >> 24 == IN_LOOPBACKNET;
   }
-  return absl::UnavailableError(absl::StrCat("this node has no route to ", peer));
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address->get())->sin6_addr) != 0;
 }
 
 absl::StatusOr<std::string> FindAdvertisedAddress(const std::string& text) {

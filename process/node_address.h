@@ -14,11 +14,21 @@
 
 namespace shoal {
 
-// The address of the network device that is named ("eth0", "mlx5_0:1"; the first of a list), if the kernel knows a
-// device of that name with an address. Otherwise the address from which this node talks to the peer ("host:port", the
-// first of a list): every node on the same network as that peer can reach it. Unavailable: there is no route to the
-// peer, or its name cannot be resolved; the text says which.
+// The IP address at which other processes reach this one. It is, in this order:
+// - that of the network device that is named ("eth0", "mlx5_0:1"; the first of a list), if the kernel knows a device of
+//   that name with an address;
+// - the one from which this node talks to the peer ("host:port", the first of a list; empty: there is none). Every node
+//   on the same network as the peer can reach it. It may be of the loopback device where the peer is given as such an
+//   address or as localhost, but not where a name stands for one: a node's own name often does, on that node alone;
+// - the one from which this node talks to the rest of the world;
+// - the only one that this node has, beside those of loopback;
+// - 127.0.0.1 if it has no other: then no other node can reach it.
+// Unavailable: there is no route to the peer, its name cannot be resolved, or the node has several addresses of which
+// nothing says which one it is. The text says which, and what to do.
 absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peers_list);
+
+// Whether only this node, or this network namespace of it, can reach the IP address.
+bool IsLoopback(const std::string& ip);
 
 // The IP address at which workers reach a server of this node. `text` is the value of --advertise: an address of this
 // node, which may not be in use yet ("10.0.0.11"); a network in which this node has one address ("10.20.0.0/16"); or a

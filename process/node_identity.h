@@ -7,9 +7,13 @@
 
 namespace shoal {
 
-// Processes that give the same text can meet: one boot of one kernel, one network namespace (to which abstract Unix
-// sockets belong) and one user (a number that means the same within one user namespace alone). Under 200 printable
-// bytes. Empty: it is not known, so that nobody is on the same node for sure.
+// Processes that give the same text reach each other at 127.0.0.1, and no other process reaches them there: one boot of
+// one kernel and one network namespace. Under 200 printable bytes. Empty: it is not known.
+std::string NetworkIdentity();
+
+// Processes that give the same text can meet: those of one NetworkIdentity (abstract Unix sockets belong to the network
+// namespace) and one user (a number that means the same within one user namespace alone). Under 200 printable bytes.
+// Empty: it is not known, so that nobody is on the same node for sure.
 std::string NodeIdentity();
 
 // The same, read from this file and this folder (with `net` and `user`) instead of those in /proc.

@@ -109,7 +109,7 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfi
       if (LevelOf(event.kind) != EventLevel::kInfo) log(event);
     };
   }
-  if (!config.http.empty()) {
+  if (!config.http.empty() || config.is_colocated) {
     sinks.numbers = [numbers](std::shared_ptr<const SchedulerNumbers> newest) { numbers->Set(std::move(newest)); };
   }
   if (!config.store.empty()) {

@@ -32,7 +32,7 @@ class Scheduler {
   // "ip:port" with the actual port.
   std::string address() const;
 
-  // As of about a second ago; null while it does not lead, or config.http is empty.
+  // As of about a second ago; null while it does not lead, or if config.http is empty and it is not colocated.
   std::shared_ptr<const scheduler::SchedulerNumbers> numbers() const;
 
   // Ends open calls with UNAVAILABLE, waits for the threads (a second at most for calls in flight). Idempotent.

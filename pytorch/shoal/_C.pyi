@@ -55,8 +55,11 @@ class Session:
 class Service:
     @property
     def address(self) -> str: ...
+    @property
+    def live_ranks(self) -> int: ...  # 2**32 - 1: it is not known
     def stop(self) -> None: ...
 
+def describe_node(*, net_device: str, peer: str) -> tuple[str, str, str]: ...  # identity, address, why there is none
 def start_scheduler(*, listen: str, port_buffer_bytes: int) -> Service: ...
 def start_server(
     *,

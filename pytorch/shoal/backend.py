@@ -178,16 +178,17 @@ def _registered_creator(name: str) -> Callable | None:
 def _create_gloo(
     options: dist.distributed_c10d._DistributedBackendOptions, backend_options: C10dBackend.Options | None
 ) -> C10dBackend:
-    creator = _registered_creator("gloo")
-    if creator is not None and backend_options is None:
-        return creator(options, None)
     # torch's creator has no use for options of Gloo.
     backend_options = backend_options or dist.ProcessGroupGloo._Options()
-    if not backend_options._devices:  # as torch makes them
+    if not backend_options._devices:
         interfaces = list(filter(None, os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")))
-        gloo = dist.ProcessGroupGloo
-        named = [gloo.create_device(interface=interface) for interface in interfaces]
-        backend_options._devices = named or [gloo.create_default_device()]
+        gloo, address = dist.ProcessGroupGloo, membership.address()
+        if interfaces:  # as torch makes them
+            backend_options._devices = [gloo.create_device(interface=interface) for interface in interfaces]
+        elif address:  # torch would look up the node's name, which stands for 127.0.1.1 on many nodes
+            backend_options._devices = [gloo.create_device(hostname=address)]
+        else:
+            backend_options._devices = [gloo.create_default_device()]
     backend_options._timeout = options.timeout
     backend_options.global_ranks_in_group = options.global_ranks_in_group
     backend_options.group_name = options.group_id

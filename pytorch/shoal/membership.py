@@ -23,6 +23,7 @@ from shoal import _C, config, meeting, placement
 logger = logging.getLogger("shoal")
 
 JOIN_SECONDS = 300
+LOOPBACK = "127.0.0.1"
 # How long a process that runs a scheduler or server waits for the other ranks to leave. A rank that was killed never
 # reports that it has left.
 LEAVE_TIMEOUT = datetime.timedelta(seconds=10)
@@ -40,6 +41,7 @@ class Membership:
         self.settings = settings
         self.session: _C.Session | None = None
         self.process_id = os.getpid()
+        self.address = LOOPBACK  # at which the other ranks reach this one; empty: it is not known
         self._scheduler_service: _C.Service | None = None
         self._server_service: _C.Service | None = None
         self._leave_store: dist.Store | None = None  # only of a job that runs its own scheduler
@@ -61,13 +63,14 @@ class Membership:
         place = placement.describe_this_rank(self.settings.scheduler, self.settings.net_device)
         store, plan = meeting.meet(store, rank, world_size, dataclasses.asdict(place), timeout, self._decide)
         self._plan = placement.Plan(**plan)
+        self.address = LOOPBACK if self._plan.on_one_node else place.address
         if self._plan.server_ranks:
             self._leave_store = store
         if rank in self._plan.server_ranks:
             processors = len(os.sched_getaffinity(0))
             self._server_service = _C.start_server(
                 scheduler=self._plan.scheduler,
-                advertise="127.0.0.1" if self._plan.on_one_node else place.address,
+                advertise=self.address,
                 io_threads=placement.io_threads_of(world_size, processors) if self._plan.on_one_node else 1,
                 net_device=placement.first_device(self._net_device()),
                 transports=self.settings.transports,
@@ -86,6 +89,7 @@ class Membership:
                 'only init_process_group("shoal") can start a scheduler and servers by itself'
             )
         self._rank, self._world_size = rank, world_size
+        self.address = placement.describe_this_rank(self.settings.scheduler, self.settings.net_device).address
         name = self.settings.job_name
         if name is None:
             # The first rank to come names the job for all of them.
@@ -121,16 +125,16 @@ class Membership:
         """Runs on rank 0."""
         places = [placement.RankPlace(**word) for word in words]
         placement.check_schedulers(places)
+        placement.check_addresses(places)
         return dataclasses.asdict(self._plan_for(places))
 
     def _plan_for(self, places: list[placement.RankPlace]) -> placement.Plan:
+        on_one_node = placement.is_one_node(places)
         if self.settings.scheduler is not None:
-            return placement.Plan(
-                self.settings.scheduler, self._job_name(), [], self.settings.min_servers or 1, on_one_node=False
-            )
+            min_servers = self.settings.min_servers or 1
+            return placement.Plan(self.settings.scheduler, self._job_name(), [], min_servers, on_one_node)
         server_ranks = placement.server_ranks_of(places)
-        on_one_node = len(server_ranks) == 1
-        listen = ("127.0.0.1" if on_one_node else places[0].address) + ":0"
+        listen = placement.with_port(LOOPBACK if on_one_node else places[0].address, 0)
         self._scheduler_service = _C.start_scheduler(listen=listen, port_buffer_bytes=self.settings.port_buffer)
         address = self._scheduler_service.address
         logger.info("no scheduler is given: rank 0 runs one at %s, and ranks %s run servers", address, server_ranks)
@@ -174,7 +178,8 @@ class Membership:
         return "off" if self.settings.scheduler is None else self.settings.colocate
 
     def _net_device(self) -> str:
-        if not self.settings.net_device and self._plan is not None and self._plan.on_one_node:
+        runs_servers = self._plan is not None and self._plan.server_ranks
+        if not self.settings.net_device and runs_servers and self._plan.on_one_node:
             return "lo"
         return self.settings.net_device
 
@@ -235,6 +240,13 @@ def _new_job_name(environment: Mapping[str, str]) -> str:
     if run == "none":  # torchrun's default
         run = f"{environment.get('MASTER_ADDR', socket.gethostname())}-{environment.get('MASTER_PORT', '0')}"
     return f"{run[-150:]}-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}-{meeting.draw_name()}"
+
+
+def address() -> str:
+    """At which other ranks reach this process, in the job that it is in; empty: it is not known."""
+    with _lock:
+        current = _current
+    return LOOPBACK if current is None else current.address
 
 
 def remember_query(query: dict[str, str]) -> None:

@@ -5,10 +5,12 @@ runs the scheduler, and the first rank of each node runs an in-process reduction
 """
 
 import dataclasses
+import ipaddress
 import os
-import pathlib
 import socket
 from collections.abc import Mapping
+
+from shoal import _C
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +28,10 @@ class Plan:
 class RankPlace:
     """Where a rank runs, and the scheduler that it is configured with."""
 
-    node: str
-    address: str
+    node: str  # ranks that have the same text reach each other at 127.0.0.1
+    host: str  # the node's name, for people
+    address: str  # at which ranks on other nodes reach it; empty, or of loopback: there is none
+    trouble: str  # why it is empty
     scheduler: str | None
 
 
@@ -56,50 +60,29 @@ def first_device(net_device: str) -> str:
 
 
 def describe_this_rank(scheduler: str | None, net_device: str) -> RankPlace:
-    return RankPlace(node_identity(), local_address(net_device), scheduler)
+    """By the library, as everything in it finds out where it is. Over which device the ranks meet may also be said by
+    GLOO_SOCKET_IFNAME; without either the address is the one towards rank 0 (MASTER_ADDR), or towards the scheduler."""
+    device = first_device(net_device) or os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
+    master = os.environ.get("MASTER_ADDR", "")
+    peers = [f"[{master}]:0"] if master and not is_loopback(master) else []
+    for peer in [*peers, scheduler or ""]:
+        identity, address, trouble = _C.describe_node(net_device=device, peer=peer)
+        if address:
+            break
+    host = socket.gethostname()
+    return RankPlace(identity or f"host {host}", host, address, trouble, scheduler)
 
 
-def node_identity() -> str:
-    """Equal for ranks on the same node. The node's name alone would not do: two nodes may have the same."""
+def is_loopback(host: str) -> bool:
+    """Whether this name or IP address stands for the node that looks it up, whichever that is."""
     try:
-        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        boot = ""
-    return f"{socket.gethostname()}/{boot}"
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
-def local_address(net_device: str) -> str:
-    """The IP address at which other nodes reach this one: that of the device if one is named, otherwise of the route to
-    MASTER_ADDR, otherwise of the default route; 127.0.0.1 if there is no network."""
-    if net_device and net_device != "lo":
-        return device_address(first_device(net_device).split(",")[0].split(":")[0])
-    for target in (os.environ.get("MASTER_ADDR"), "192.0.2.1"):  # the latter is an address for documentation
-        address = _address_of_route(target) if target else None
-        if address and not address.startswith("127."):
-            return address
-    return "127.0.0.1"
-
-
-def device_address(device: str) -> str:
-    import fcntl
-    import struct
-
-    get_interface_address = 0x8915  # SIOCGIFADDR
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            answer = fcntl.ioctl(probe, get_interface_address, struct.pack("256s", device.encode()[:15]))
-        except OSError as error:
-            raise ValueError(f"SHOAL_NET_DEVICE={device}: no IPv4 address ({error.strerror})") from None
-    return socket.inet_ntoa(answer[20:24])
-
-
-def _address_of_route(target: str) -> str | None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((target, 9))  # a datagram socket: nothing is sent
-            return probe.getsockname()[0]
-        except OSError:
-            return None
+def with_port(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def server_ranks_of(places: list[RankPlace]) -> list[int]:
@@ -115,6 +98,24 @@ def io_threads_of(ranks: int, processors: int) -> int:
     tensor once for each rank and once for the result; a rank's two copies are four passes. So there are enough threads
     that none has more to do than a rank, if there are processors for them."""
     return max(1, min(-(-(ranks + 1) // 4), processors))
+
+
+def is_one_node(places: list[RankPlace]) -> bool:
+    return len({place.node for place in places}) == 1
+
+
+def check_addresses(places: list[RankPlace]) -> None:
+    """Raises ValueError if ranks are on several nodes, and one can't be reached from another."""
+    if is_one_node(places):
+        return
+    for rank, place in enumerate(places):
+        if place.address and not is_loopback(place.address):
+            continue
+        why = place.trouble or f"all that was found is {place.address}"
+        raise ValueError(
+            f"rank {rank} on {place.host} has no address at which ranks on other nodes reach it: {why}; set"
+            " SHOAL_NET_DEVICE to the network device that the nodes share, such as eth0"
+        )
 
 
 def check_schedulers(places: list[RankPlace]) -> None:

@@ -176,7 +176,24 @@ void DefineSession(py::module_& module) {
 void DefineServices(py::module_& module) {
   py::class_<Service>(module, "Service")
       .def_property_readonly("address", &Service::address)
+      .def_property_readonly("live_ranks", &Service::live_ranks)
       .def("stop", &Service::Stop, GilReleased());
+  module.def(
+      "describe_node",
+      [](const std::string& net_device, const std::string& peer) {
+        const ShoalLibrary& library = Library();
+        shoal_node node = {};
+        node.struct_size = sizeof(node);
+        shoal_error error = {};
+        shoal_code code = SHOAL_OK;
+        {
+          py::gil_scoped_release released;
+          code = library.shoal_describe_node(net_device.c_str(), peer.c_str(), &node, &error);
+        }
+        if (code != SHOAL_UNAVAILABLE) library.Check(code, error, "can't find out where this process is");
+        return std::make_tuple(std::string(node.identity), std::string(node.address), std::string(error.message));
+      },
+      py::kw_only(), py::arg("net_device"), py::arg("peer"));
   module.def(
       "start_scheduler",
       [](const std::string& listen, uint64_t port_buffer_bytes) {

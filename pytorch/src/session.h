@@ -282,6 +282,8 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   std::string address() const { return service_ == nullptr ? "" : library_.shoal_service_address(service_); }
+  // As shoal_service_live_ranks has it.
+  uint32_t live_ranks() const { return service_ == nullptr ? UINT32_MAX : library_.shoal_service_live_ranks(service_); }
   void Stop();
 
  private:

@@ -46,9 +46,11 @@ class ShoalError : public std::runtime_error {
   F(shoal_next_completion)          \
   F(shoal_worker_statistics)        \
   F(shoal_worker_server_statistics) \
+  F(shoal_describe_node)            \
   F(shoal_start_scheduler)          \
   F(shoal_start_server)             \
   F(shoal_service_address)          \
+  F(shoal_service_live_ranks)       \
   F(shoal_service_stop)
 
 struct ShoalLibrary {

@@ -1,5 +1,6 @@
 """Settings and placement: no processes."""
 
+import dataclasses
 import warnings
 
 import pytest
@@ -97,7 +98,7 @@ def test_the_nodes_first_rank_uses_the_first_card():
 
 
 def places(*nodes: str) -> list[placement.RankPlace]:
-    return [placement.RankPlace(node, "10.0.0.1", None) for node in nodes]
+    return [placement.RankPlace(node, node, "10.0.0.1", "", None) for node in nodes]
 
 
 @pytest.mark.parametrize(
@@ -113,15 +114,23 @@ def test_first_rank_of_each_node_runs_a_server():
 
 
 def test_different_schedulers_are_named():
-    ranks = [placement.RankPlace("a", "", "s:1"), placement.RankPlace("b", "", None)]
+    ranks = places("a", "b")
+    ranks[0] = dataclasses.replace(ranks[0], scheduler="s:1")
     with pytest.raises(ValueError, match=r"rank 0 has scheduler s:1, rank 1 has \(none\)"):
         placement.check_schedulers(ranks)
 
 
-def test_unknown_device_is_refused():
-    with pytest.raises(ValueError, match="SHOAL_NET_DEVICE=nonesuch"):
-        placement.device_address("nonesuch")
+@pytest.mark.parametrize(
+    ("address", "trouble", "why"), [("", "no way there", "no way there"), ("127.0.1.1", "", "all that was found is 12")]
+)
+def test_a_rank_that_other_nodes_can_not_reach_is_named_with_what_to_do(address: str, trouble: str, why: str):
+    ranks = places("a", "b")
+    placement.check_addresses(ranks)
+    ranks[1] = dataclasses.replace(ranks[1], address=address, trouble=trouble)
+    with pytest.raises(ValueError, match=f"rank 1 on b has no address .*: {why}.*; set SHOAL_NET_DEVICE"):
+        placement.check_addresses(ranks)
+    placement.check_addresses([dataclasses.replace(place, node="a") for place in ranks])
 
 
-def test_loopback_has_an_address():
-    assert placement.device_address("lo") == "127.0.0.1"
+def test_an_ipv6_address_has_brackets_before_a_port():
+    assert placement.with_port("fd00::1", 0) == "[fd00::1]:0" and placement.with_port("10.0.0.1", 7) == "10.0.0.1:7"

@@ -35,6 +35,11 @@ absl::StatusOr<std::unique_ptr<Service>> Service::StartServer(ServerConfig confi
   return service;
 }
 
+std::optional<uint32_t> Service::live_ranks() const {
+  const auto numbers = scheduler_ == nullptr ? nullptr : scheduler_->numbers();
+  return numbers == nullptr ? std::nullopt : std::optional(numbers->workers);
+}
+
 Service::~Service() { Stop(); }
 
 void Service::Stop() {

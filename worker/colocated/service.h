@@ -4,7 +4,9 @@
 #ifndef SHOAL_WORKER_COLOCATED_SERVICE_H_
 #define SHOAL_WORKER_COLOCATED_SERVICE_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -26,6 +28,10 @@ class Service {
 
   // "ip:port" of a scheduler, "ip:port,ip:port" of a server's I/O threads.
   const std::string& address() const { return address_; }
+
+  // Of a scheduler: the ranks that have joined and have neither left nor been lost, as of a second or two ago. nullopt:
+  // it is not known yet, or this is a server.
+  std::optional<uint32_t> live_ranks() const;
 
   // Ends it. A server leaves the cluster first, but does not wait for the groups that use it.
   void Stop();

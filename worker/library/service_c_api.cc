@@ -1,11 +1,15 @@
-// The public C functions for a scheduler or server inside this process (worker/include/shoal/worker.h).
+// The public C functions for a scheduler or server inside this process, and for where this process is
+// (worker/include/shoal/worker.h).
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/flow_plan.h"
+#include "process/node_address.h"
+#include "process/node_identity.h"
 #include "worker/colocated/service.h"
 #include "worker/library/c_boundary.h"
 
@@ -17,6 +21,13 @@ namespace shoal {
 namespace {
 
 constexpr size_t kMaxAddressBytes = 200;
+
+template <size_t kBytes>
+absl::Status CopyText(const std::string& text, char (&to)[kBytes]) {
+  if (text.size() >= kBytes) return absl::InternalError(absl::StrCat("\"", text, "\" does not fit"));
+  to[text.copy(to, kBytes - 1)] = '\0';
+  return absl::OkStatus();
+}
 
 absl::StatusOr<ServerConfig> ReadConfig(const shoal_server_options* options) {
   if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
@@ -66,6 +77,16 @@ absl::Status HandOut(absl::StatusOr<std::unique_ptr<Service>> started, shoal_ser
 
 extern "C" {
 
+shoal_code shoal_describe_node(const char* net_device, const char* peer, shoal_node* node, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (absl::Status status = shoal::CheckStruct(node, "node"); !status.ok()) return status;
+    if (absl::Status status = shoal::CopyText(shoal::NetworkIdentity(), node->identity); !status.ok()) return status;
+    const absl::StatusOr<std::string> address =
+        shoal::OwnAddress(shoal::OptionalText(net_device, ""), shoal::OptionalText(peer, ""));
+    return address.ok() ? shoal::CopyText(*address, node->address) : address.status();
+  });
+}
+
 shoal_code shoal_start_scheduler(const shoal_scheduler_options* options, shoal_service** service, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
     if (service == nullptr) return absl::InvalidArgumentError("service is NULL");
@@ -88,6 +109,10 @@ shoal_code shoal_start_server(const shoal_server_options* options, shoal_service
 
 const char* shoal_service_address(const shoal_service* service) {
   return service == nullptr ? "" : service->service->address().c_str();
+}
+
+uint32_t shoal_service_live_ranks(const shoal_service* service) {
+  return service == nullptr ? UINT32_MAX : service->service->live_ranks().value_or(UINT32_MAX);
 }
 
 void shoal_service_stop(shoal_service* service) {

@@ -14,12 +14,19 @@ using ::testing::HasSubstr;
 TEST(OwnAddress, IsTheDevicesWhereItHasOne) {
   EXPECT_EQ(*OwnAddress("lo", "no.such.name.invalid:1"), "127.0.0.1");
   EXPECT_EQ(*OwnAddress("lo:1,eth9", "no.such.name.invalid:1"), "127.0.0.1");
+  EXPECT_EQ(*OwnAddress("lo/eth9", "no.such.name.invalid:1"), "127.0.0.1");
 }
 
 TEST(OwnAddress, IsOnTheWayToThePeerElse) {
   EXPECT_EQ(*OwnAddress("", "127.0.0.1:7070"), "127.0.0.1");
   EXPECT_EQ(*OwnAddress("mlx5_9:1", "127.0.0.1:7070"), "127.0.0.1") << "an RDMA device has no address of its own";
   EXPECT_EQ(*OwnAddress("", "127.0.0.1:7070,127.0.0.2:7070"), "127.0.0.1");
+  EXPECT_TRUE(IsLoopback(*OwnAddress("", "localhost:7070")));
+}
+
+TEST(IsLoopback, TellsWhatIsOfThisNodeAlone) {
+  for (const char* const ip : {"127.0.0.1", "127.0.1.1", "::1"}) EXPECT_TRUE(IsLoopback(ip)) << ip;
+  for (const char* const ip : {"10.0.0.1", "fd00::1", "128.0.0.1", "localhost", ""}) EXPECT_FALSE(IsLoopback(ip)) << ip;
 }
 
 TEST(OwnAddress, SaysThatThereIsNoWay) {

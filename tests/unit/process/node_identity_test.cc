@@ -55,6 +55,11 @@ TEST(NodeIdentity, WhatCannotBeReadIsUnknown) {
   EXPECT_EQ(NodeIdentityFrom(FileWith("long_boot_id", std::string(1000, 'a')), kNamespacesPath), "");
 }
 
+TEST(NodeIdentity, ThatOfTheNetworkIsAPartOfIt) {
+  EXPECT_FALSE(NetworkIdentity().empty());
+  EXPECT_EQ(NodeIdentity().substr(0, NetworkIdentity().size()), NetworkIdentity());
+}
+
 TEST(NodeIdentity, TheBootIdIsAPartOfIt) {
   EXPECT_NE(BootId(), "");
   EXPECT_NE(NodeIdentity().find(BootId()), std::string::npos);

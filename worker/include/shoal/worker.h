@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 13
+#define SHOAL_ABI_VERSION 14
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -429,6 +429,23 @@ typedef struct shoal_way {
  * another version or configured otherwise; in a forked child. */
 SHOAL_API shoal_code shoal_measure_way(const shoal_way_options* options, shoal_way* way, shoal_error* error);
 
+/* ---- where this process is ---- */
+
+typedef struct shoal_node {
+  size_t struct_size;
+  /* Processes that have the same text reach each other at 127.0.0.1, and nobody else reaches them there. Empty: it is
+   * not known. */
+  char identity[200];
+  char address[64]; /* the IP at which others reach this process; a loopback address: no other node does */
+} shoal_node;
+
+/* Says where this process is. `net_device`: as in shoal_worker_options, or NULL. `peer`: "host:port" of a process that
+ * all others reach, or NULL. The address is that of the device, else the one from which this node talks to the peer,
+ * else to the rest of the world. UNAVAILABLE: the peer's name can't be resolved, there is no route to it, or nothing
+ * says which of this node's addresses it is; the message says what to do, and the identity is there nevertheless. */
+SHOAL_API shoal_code shoal_describe_node(const char* net_device, const char* peer, shoal_node* node,
+                                         shoal_error* error);
+
 /* ---- a scheduler or a server inside this process (the set-up with nothing else running) ---- */
 
 typedef struct shoal_scheduler_options {
@@ -466,6 +483,9 @@ SHOAL_API shoal_code shoal_start_server(const shoal_server_options* options, sho
 
 /* "ip:port" of a scheduler, "ip:port,ip:port" of a server's I/O threads. Valid until shoal_service_stop. */
 SHOAL_API const char* shoal_service_address(const shoal_service* service);
+/* Of a scheduler: how many ranks have joined their jobs and have neither left nor been lost, as of a second or two ago;
+ * a job's own scheduler is needed as long as there are any. UINT32_MAX: it is not known yet, or this is a server. */
+SHOAL_API uint32_t shoal_service_live_ranks(const shoal_service* service);
 /* Stops it and frees the handle. A server leaves the cluster first, but does not wait for the groups that use it. NULL
  * is allowed. */
 SHOAL_API void shoal_service_stop(shoal_service* service);

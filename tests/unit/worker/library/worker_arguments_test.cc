@@ -37,6 +37,23 @@ TEST(WorkerArgumentsTest, VersionIsTheHeaders) {
   EXPECT_EQ(std::string(shoal_network_version()).substr(0, 4), "ucx ");
 }
 
+TEST(WorkerArgumentsTest, ANodeIsDescribedAlsoWhereNothingSaysItsAddress) {
+  shoal_error error = {};
+  shoal_node node = {};
+  EXPECT_EQ(shoal_describe_node("lo", nullptr, &node, &error), SHOAL_INVALID_ARGUMENT) << "no struct_size";
+  node.struct_size = sizeof(node);
+  ASSERT_EQ(shoal_describe_node("lo", nullptr, &node, &error), SHOAL_OK) << error.message;
+  EXPECT_STREQ(node.address, "127.0.0.1");
+  const std::string identity = node.identity;
+  EXPECT_NE(identity, "");
+  node = {.struct_size = sizeof(node)};
+  EXPECT_EQ(shoal_describe_node(nullptr, "no.such.name.invalid:1", &node, &error), SHOAL_UNAVAILABLE);
+  EXPECT_THAT(error.message, HasSubstr("cannot resolve the name no.such.name.invalid"));
+  EXPECT_EQ(node.identity, identity);
+  EXPECT_STREQ(node.address, "");
+  EXPECT_EQ(shoal_service_live_ranks(nullptr), UINT32_MAX);
+}
+
 TEST(WorkerArgumentsTest, CodesHaveNames) {
   EXPECT_STREQ(shoal_code_name(SHOAL_OK), "OK");
   EXPECT_STREQ(shoal_code_name(SHOAL_DEADLINE_EXCEEDED), "DEADLINE_EXCEEDED");
