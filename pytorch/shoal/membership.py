@@ -11,9 +11,11 @@ import logging
 import os
 import pathlib
 import socket
+import sys
 import threading
+import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.distributed as dist
@@ -24,9 +26,11 @@ logger = logging.getLogger("shoal")
 
 JOIN_SECONDS = 300
 LOOPBACK = "127.0.0.1"
-# How long a process that runs a scheduler or server waits for the other ranks to leave. A rank that was killed never
-# reports that it has left.
-LEAVE_TIMEOUT = datetime.timedelta(seconds=10)
+# A process that runs a scheduler or server stays for that long when its own script has ended, and until it says that it
+# stays for the other ranks.
+LEAVE_SECONDS = 10
+LONGEST_SILENCE_SECONDS = 600
+UNKNOWN = 2**32 - 1  # of Service.live_ranks
 
 _lock = threading.Lock()
 _current: "Membership | None" = None
@@ -45,6 +49,8 @@ class Membership:
         self._scheduler_service: _C.Service | None = None
         self._server_service: _C.Service | None = None
         self._leave_store: dist.Store | None = None  # only of a job that runs its own scheduler
+        self._script_has_ended = False
+        self._next_word_seconds = 0.0
         self._plan: placement.Plan | None = None
         self._rank = 0
         self._world_size = 1
@@ -97,13 +103,14 @@ class Membership:
             name = store.compare_set("job_name", "", _new_job_name(os.environ)).decode()
         self._connect(self.settings.scheduler, name, self.settings.min_servers or 1, timeout)
 
-    def close(self) -> None:
+    def close(self, script_has_ended: bool = False) -> None:
         """Leaves the job. Idempotent; does nothing in a forked child."""
+        self._script_has_ended = script_has_ended
         if os.getpid() == self.process_id and self.session is not None:
-            self.session.close()  # ends in _stop_services
+            self.session.close()  # ends in stop_services
 
     def stop_services(self, others_joined: bool = True) -> None:
-        """Stops the scheduler and the server of this process: when all ranks have left or after LEAVE_TIMEOUT; without
+        """Stops the scheduler and the server of this process: when all ranks have left, or are gone; without
         others_joined at once."""
         global _current
         with _lock:
@@ -112,13 +119,16 @@ class Membership:
         store = self._leave_store if others_joined else None
         self._leave_store = None
         if store is not None:
-            self._count_out(store, "left", self._world_size, wait=self._server_service is not None)
+            self._count_out(store, "left", self._world_size)
+            if self._server_service is not None:
+                self._wait_for_all(store, "left", self._may_go)
         if self._server_service is not None:
             self._server_service.stop()
             if store is not None:
-                servers = len(self._plan.server_ranks)
-                self._count_out(store, "stopped", servers, wait=self._scheduler_service is not None)
+                self._count_out(store, "stopped", len(self._plan.server_ranks))
         if self._scheduler_service is not None:
+            if store is not None:
+                self._wait_for_all(store, "stopped", lambda waited_seconds: waited_seconds > LEAVE_SECONDS)
             self._scheduler_service.stop()
 
     def _decide(self, words: list[dict]) -> dict:
@@ -192,14 +202,53 @@ class Membership:
         _names_given += 1
         return self.settings.job_name if _names_given == 1 else f"{self.settings.job_name[:180]}.{_names_given}"
 
-    def _count_out(self, store: dist.Store, key: str, expected: int, wait: bool) -> None:
+    def _count_out(self, store: dist.Store, key: str, expected: int) -> None:
         try:
             if store.add(key, 1) == expected:
                 store.set(f"all_{key}", "1")
-            if wait:
-                store.wait([f"all_{key}"], LEAVE_TIMEOUT)
-        except RuntimeError as error:  # the store's process is gone, or a rank never came
+        except RuntimeError as error:  # the store's process is gone
+            logger.info("this rank could not say goodbye (%s): %s", key, error)
+
+    def _wait_for_all(self, store: dist.Store, key: str, is_enough: Callable[[float], bool]) -> None:
+        """Until as many have counted themselves out as are expected, or `is_enough` finds so after so many seconds."""
+        begin = time.monotonic()
+        try:
+            while not store.check([f"all_{key}"]):
+                if is_enough(time.monotonic() - begin):
+                    store.set(f"all_{key}", "1")  # those that wait as well need not find out for themselves
+                    return
+                time.sleep(0.05 if time.monotonic() - begin < LEAVE_SECONDS else 1)
+        except RuntimeError as error:  # the store's process is gone
             logger.info("not all ranks said goodbye (%s): %s", key, error)
+
+    def _may_go(self, waited_seconds: float) -> bool:
+        """Whether this process, which serves the job's other ranks, is needed no more though some have not said that
+        they left. One that was killed never does: the scheduler finds that out. Says that it stays."""
+        if waited_seconds < LEAVE_SECONDS:
+            return False
+        live_ranks = UNKNOWN
+        if self._scheduler_service is not None:
+            live_ranks = self._scheduler_service.live_ranks
+            is_needed = live_ranks > 0
+        else:
+            is_needed = _answers(self._plan.scheduler)
+        if not is_needed:
+            return True
+        if waited_seconds < self._next_word_seconds:
+            return False
+        runs = "the job's scheduler and a server" if self._scheduler_service is not None else "a server of the job"
+        others = "other ranks are" if live_ranks == UNKNOWN else f"{live_ranks} other ranks are"
+        still = f"after {waited_seconds:.0f} s {others} still in the job"
+        if self._script_has_ended:
+            _tell(
+                f"shoal: rank {self._rank} runs {runs}, and its script has ended; {still} and will fail."
+                " destroy_process_group() at the end of the script stays for them"
+            )
+            return True
+        if not self.settings.quiet:
+            _tell(f"shoal: rank {self._rank} runs {runs}, so it stays until all ranks have left: {still}")
+        self._next_word_seconds = waited_seconds + min(waited_seconds, LONGEST_SILENCE_SECONDS)
+        return False
 
 
 def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> tuple[Membership, dist.Store]:
@@ -279,6 +328,20 @@ def statistics() -> dict:
     return current.session.statistics()
 
 
+def _answers(address: str) -> bool:
+    """Whether somebody listens there."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=LEAVE_SECONDS).close()
+        return True
+    except OSError:
+        return False
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def _milliseconds(timeout: datetime.timedelta) -> int:
     return max(1, int(timeout.total_seconds() * 1000))
 
@@ -288,4 +351,4 @@ def _leave_at_exit() -> None:
     with _lock:
         current = _current
     if current is not None:
-        current.close()
+        current.close(script_has_ended=True)

@@ -87,14 +87,17 @@ class TwoNodes:
         for node in self.nodes:
             os.close(node.namespace)
 
-    def run_job(self, **variables: str) -> list[subprocess.CompletedProcess]:
-        """A rank on each node."""
+    def run_job(
+        self, script: str = SCRIPT, node_of_rank: tuple[int, ...] = (0, 1), **variables: str
+    ) -> list[subprocess.CompletedProcess]:
         processes = []
-        for rank, node in enumerate(self.nodes):
-            environment = clean_environment(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
-            environment |= {"MASTER_PORT": PORT, "SHOAL_NODE_REDUCE": "off"} | variables
+        for rank, number in enumerate(node_of_rank):
+            node, local_rank = self.nodes[number], node_of_rank[:rank].count(number)
+            environment = clean_environment(RANK=str(rank), WORLD_SIZE=str(len(node_of_rank)), MASTER_PORT=PORT)
+            environment |= {"LOCAL_RANK": str(local_rank), "LOCAL_WORLD_SIZE": str(node_of_rank.count(number))}
+            environment |= {"SHOAL_NODE_REDUCE": "off"} | variables
             streams = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            command = [sys.executable, "-c", SCRIPT]
+            command = [sys.executable, "-c", script]
             processes.append(subprocess.Popen(command, env=environment, preexec_fn=node.enter, **streams))
         try:
             outputs = [process.communicate(timeout=RUN_SECONDS) for process in processes]
@@ -165,6 +168,33 @@ def test_a_host_name_that_stands_for_loopback_on_its_own_node(two_nodes, master:
     with nodes.nodes[1].hosts.open("a") as hosts:
         hosts.write("10.77.0.1 node-a\n")
     assert nodes.servers_of_job(MASTER_ADDR=master, SHOAL_NET_DEVICE=device) == {"10.77.0.1", "10.77.0.2"}
+
+
+LEAVING = """
+import datetime, torch, torch.distributed as dist, shoal
+from shoal import membership
+membership.LEAVE_SECONDS = 3
+dist.init_process_group("shoal", timeout=datetime.timedelta(seconds=60))
+store = dist.distributed_c10d._get_default_store()
+group = dist.new_group([0, 1])
+tell = membership._tell
+membership._tell = lambda text: (tell(text), store.set("stays", "told"))
+if dist.get_rank() < 2:
+    store.wait(["stays"], datetime.timedelta(seconds=60))
+    for group in (group, dist.new_group([0, 1], use_local_synchronization=True)):
+        tensor = torch.ones(300_000)
+        dist.all_reduce(tensor, group=group)
+        assert (tensor == 2).all()
+    assert shoal.statistics()["server_count"] == 2
+dist.destroy_process_group()
+"""
+
+
+def test_a_node_s_first_rank_stays_with_its_server_until_ranks_on_other_nodes_have_left(two_nodes):
+    nodes = two_nodes(IPV4, ("node-a", "node-b"))
+    results = nodes.run_job(LEAVING, (0, 0, 1), MASTER_ADDR="10.77.0.1")
+    assert [result.returncode for result in results] == [0, 0, 0], "\n".join(result.stderr for result in results)
+    assert "shoal: rank 2 runs a server of the job, so it stays until all ranks have left" in results[2].stderr
 
 
 def errors_of(results: list[subprocess.CompletedProcess]) -> list[str]:
