@@ -172,7 +172,8 @@ SETTINGS = (
     Setting("quiet", "SHOAL_QUIET", parse_switch, False,
             "1: write no lines about long waits to standard error"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
-            "seconds for joining and for making a group; unset: 300, or the process group's timeout if that is less"),
+            "seconds for the ranks of a group to come, and then for scheduler and servers; unset: the process group's"
+            " timeout, and for the latter at most 300"),
 )  # fmt: skip
 
 # Read elsewhere: the path of the library at run and build time, CUDA's driver, NCCL, the folder of the programs.

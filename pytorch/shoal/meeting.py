@@ -16,6 +16,8 @@ from torch.distributed import DistBackendError, PrefixStore, Store
 
 FIRST_PAUSE_SECONDS = 0.001
 LONGEST_PAUSE_SECONDS = 0.05
+FIRST_WORD_SECONDS = 10
+TIME_TO_TELL = datetime.timedelta(seconds=10)  # for a rank that fails, also for the want of time, to tell the others
 
 
 def draw_name() -> str:
@@ -29,16 +31,18 @@ def store_alone(store: Store) -> Store:
 
 
 def meet(
-    store: Store, rank: int, size: int, word: dict, timeout: datetime.timedelta, decide: Callable[[list[dict]], dict]
-) -> tuple[Store, dict]:
+    store: Store, rank: int, size: int, word: dict, timeout: datetime.timedelta, decide: Callable[[list[dict]], dict],
+    tell: Callable[[str], None] = lambda _text: None,
+) -> tuple[Store, dict]:  # fmt: skip
     """Every rank says its word; `decide` gets all words on rank 0, in the order of the ranks. Returns the part of the
-    store that belongs to the group, and what was decided. Raises DistBackendError on all ranks if `decide` raised."""
+    store that belongs to the group, and what was decided. Raises DistBackendError on all ranks if `decide` raised.
+    Rank 0 tells whom it waits for when that takes long."""
     store = PrefixStore("shoal", store)
     if rank == 0:
         name = draw_name()
         own = PrefixStore(name, store)
         try:
-            answer = decide([word, *_hear_all(store, name, size, timeout)])
+            answer = decide([word, *_hear_all(store, name, size, timeout, tell)])
         except (RuntimeError, ValueError, OSError) as error:
             answer = {"error": str(error)}
         own.set("decided", json.dumps(answer))
@@ -69,10 +73,37 @@ def _wait_for(store: Store, key: str, rank: int, timeout: datetime.timedelta) ->
     return store.get(key).decode()
 
 
-def _hear_all(store: Store, name: str, size: int, timeout: datetime.timedelta) -> list[dict]:
+def all_do(
+    store: Store, what: str, ranks: list[int], rank: int, timeout: datetime.timedelta, do: Callable[[], None]
+) -> None:
+    """Calls `do` on these ranks of the group, and returns on each rank when all have done it. What it raises on one rank
+    is raised there, and the others raise DistBackendError with that rank's error, or with the ranks that are missing
+    after the timeout."""
+    if rank in ranks:
+        try:
+            do()
+        except (RuntimeError, ValueError, OSError) as error:
+            store.set(what, f"rank {rank}: {error}")
+            raise
+        store.set(f"{what}/{rank}", "done")
+        if store.add(f"{what}/count", 1) == len(ranks):
+            store.set(what, "")
+    try:
+        store.wait([what], timeout + TIME_TO_TELL)
+    except RuntimeError:
+        missing = [each for each in ranks if not store.check([f"{what}/{each}"])]
+        raise DistBackendError(f"shoal: rank {rank} waited {timeout} for ranks {missing} to {what}") from None
+    if error_text := store.get(what).decode():
+        raise DistBackendError(f"shoal: {error_text}")
+
+
+def _hear_all(
+    store: Store, name: str, size: int, timeout: datetime.timedelta, tell: Callable[[str], None]
+) -> list[dict]:
     """Of rank 0: the words of all other ranks in the meeting of that name, in their order. Raises ValueError."""
     own = PrefixStore(name, store)
-    deadline = time.monotonic() + timeout.total_seconds()
+    begin = time.monotonic()
+    tell_after_seconds = FIRST_WORD_SECONDS
     missing = list(range(1, size))
     answered: dict[int, bytes] = {}
     pause_seconds = FIRST_PAUSE_SECONDS
@@ -84,7 +115,11 @@ def _hear_all(store: Store, name: str, size: int, timeout: datetime.timedelta) -
             if hello is not None and answered.get(rank) != hello:
                 store.set(f"answer/{hello.decode()}", name)
                 answered[rank] = hello
-        if missing and time.monotonic() > deadline:
+        waited_seconds = time.monotonic() - begin
+        if missing and waited_seconds > tell_after_seconds:
+            tell(f"shoal: rank 0 waited {waited_seconds:.0f} s of {timeout} for these ranks to join: {missing}")
+            tell_after_seconds *= 2
+        if missing and waited_seconds > timeout.total_seconds():
             raise ValueError(f"after {timeout} these ranks had not joined: {missing}")
         time.sleep(pause_seconds if missing else 0)
         pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)

@@ -55,37 +55,53 @@ class Membership:
         self._rank = 0
         self._world_size = 1
 
-    def join_timeout(self, group_timeout: datetime.timedelta) -> datetime.timedelta:
+    def meeting_timeout(self, group_timeout: datetime.timedelta) -> datetime.timedelta:
+        """For the ranks of a group to come."""
         if self.settings.timeout is not None:
             return datetime.timedelta(seconds=self.settings.timeout)
-        return min(group_timeout, datetime.timedelta(seconds=JOIN_SECONDS))
+        return group_timeout
+
+    def join_timeout(self, group_timeout: datetime.timedelta) -> datetime.timedelta:
+        """For all else, once they have come: the scheduler and the servers."""
+        return min(self.meeting_timeout(group_timeout), self._longest_join())
+
+    def _longest_join(self) -> datetime.timedelta:
+        return datetime.timedelta(seconds=self.settings.timeout or JOIN_SECONDS)
 
     def join_with_store(
-        self, store: dist.Store, rank: int, world_size: int, timeout: datetime.timedelta
+        self, store: dist.Store, rank: int, world_size: int, group_timeout: datetime.timedelta
     ) -> dist.Store:
         """Joins with all ranks of the default group; returns its part of the store. Raises DistBackendError or
         ValueError."""
         self._rank, self._world_size = rank, world_size
         place = placement.describe_this_rank(self.settings.scheduler, self.settings.net_device)
-        store, plan = meeting.meet(store, rank, world_size, dataclasses.asdict(place), timeout, self._decide)
-        self._plan = placement.Plan(**plan)
-        self.address = LOOPBACK if self._plan.on_one_node else place.address
-        if self._plan.server_ranks:
+        word, meeting_timeout = dataclasses.asdict(place), self.meeting_timeout(group_timeout)
+        store, decided = meeting.meet(store, rank, world_size, word, meeting_timeout, self._decide, self._tell_of_wait)
+        timeout = self.join_timeout(group_timeout)
+        self._plan = plan = placement.Plan(**decided)
+        self.address = LOOPBACK if plan.on_one_node else place.address
+        if plan.server_ranks:
             self._leave_store = store
-        if rank in self._plan.server_ranks:
-            processors = len(os.sched_getaffinity(0))
-            self._server_service = _C.start_server(
-                scheduler=self._plan.scheduler,
-                advertise=self.address,
-                io_threads=placement.io_threads_of(world_size, processors) if self._plan.on_one_node else 1,
-                net_device=placement.first_device(self._net_device()),
-                transports=self.settings.transports,
-                network_only=self.settings.network_only,
-                flight_recorder=self.settings.flight_recorder,
-                timeout_ms=_milliseconds(timeout),
-            )
-        self._connect(self._plan.scheduler, self._plan.job_name, self._plan.min_servers, timeout)
+            meeting.all_do(store, "run a server", plan.server_ranks, rank, timeout, lambda: self._start_server(timeout))
+        everybody = list(range(world_size))
+        meeting.all_do(
+            store, "join the job", everybody, rank, timeout,
+            lambda: self._connect(plan.scheduler, plan.job_name, plan.min_servers, timeout),
+        )  # fmt: skip
         return store
+
+    def _start_server(self, timeout: datetime.timedelta) -> None:
+        processors = len(os.sched_getaffinity(0))
+        self._server_service = _C.start_server(
+            scheduler=self._plan.scheduler,
+            advertise=self.address,
+            io_threads=placement.io_threads_of(self._world_size, processors) if self._plan.on_one_node else 1,
+            net_device=placement.first_device(self._net_device()),
+            transports=self.settings.transports,
+            network_only=self.settings.network_only,
+            flight_recorder=self.settings.flight_recorder,
+            timeout_ms=_milliseconds(timeout),
+        )
 
     def join_alone(self, rank: int, world_size: int, timeout: datetime.timedelta) -> None:
         """Joins without the other ranks' help: some of them don't use Shoal, so the scheduler must be given."""
@@ -109,15 +125,19 @@ class Membership:
         if os.getpid() == self.process_id and self.session is not None:
             self.session.close()  # ends in stop_services
 
-    def stop_services(self, others_joined: bool = True) -> None:
-        """Stops the scheduler and the server of this process: when all ranks have left, or are gone; without
-        others_joined at once."""
+    def give_up(self) -> None:
+        """Leaves without regard to the other ranks, of which one at least could not join."""
+        self._leave_store = None
+        self.close()
+        self.stop_services()
+
+    def stop_services(self) -> None:
+        """Stops the scheduler and the server of this process: when all ranks have left, or are gone."""
         global _current
         with _lock:
             if _current is self:
                 _current = None
-        store = self._leave_store if others_joined else None
-        self._leave_store = None
+        store, self._leave_store = self._leave_store, None
         if store is not None:
             self._count_out(store, "left", self._world_size)
             if self._server_service is not None:
@@ -133,6 +153,7 @@ class Membership:
 
     def _decide(self, words: list[dict]) -> dict:
         """Runs on rank 0."""
+        _check_words(words)
         places = [placement.RankPlace(**word) for word in words]
         placement.check_schedulers(places)
         placement.check_addresses(places)
@@ -151,9 +172,25 @@ class Membership:
         min_servers = self.settings.min_servers or len(server_ranks)
         return placement.Plan(address, self._job_name(), server_ranks, min_servers, on_one_node)
 
+    def _tell_of_wait(self, text: str) -> None:
+        if not self.settings.quiet:
+            _tell(text)
+
     def _connect(self, scheduler: str, job_name: str, min_servers: int, timeout: datetime.timedelta) -> None:
+        begin = time.monotonic()
+        try:
+            self.session = self._new_session(scheduler, job_name, min_servers, timeout)
+        except dist.DistBackendError as error:
+            if self.settings.timeout is not None or time.monotonic() - begin < JOIN_SECONDS:
+                raise
+            raise dist.DistBackendError(
+                f"{error} (SHOAL_TIMEOUT sets how long scheduler and servers are waited for, which is {JOIN_SECONDS} s"
+                " otherwise, or the process group's timeout if that is less)"
+            ) from None
+
+    def _new_session(self, scheduler: str, job_name: str, min_servers: int, timeout: datetime.timedelta) -> _C.Session:
         local = placement.local_place(os.environ)
-        self.session = _C.Session(
+        return _C.Session(
             scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
             node_name="", min_servers=min_servers, timeout_ms=_milliseconds(timeout),
             net_device=self._net_device(), local_rank=local.rank, local_world_size=local.world_size,
@@ -245,8 +282,7 @@ class Membership:
                 " destroy_process_group() at the end of the script stays for them"
             )
             return True
-        if not self.settings.quiet:
-            _tell(f"shoal: rank {self._rank} runs {runs}, so it stays until all ranks have left: {still}")
+        self._tell_of_wait(f"shoal: rank {self._rank} runs {runs}, so it stays until all ranks have left: {still}")
         self._next_word_seconds = waited_seconds + min(waited_seconds, LONGEST_SILENCE_SECONDS)
         return False
 
@@ -258,20 +294,25 @@ def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> tupl
     with _lock:
         current = _current
     if current is not None and current.process_id == os.getpid():
-        return current, _meet(options, current.join_timeout(options.timeout))
+        return current, _meet(options, current.meeting_timeout(options.timeout))
     load_library()
     if options.group_rank == 0:
         config.warn_about_unknown_variables(os.environ)
-    membership = Membership(config.read_config(os.environ, _query)[0])
-    timeout = membership.join_timeout(options.timeout)
+    try:
+        membership = Membership(config.read_config(os.environ, _query)[0])
+        placement.local_place(os.environ)
+    except ValueError as error:
+        _tell_the_others(options, error)
+        raise
     try:
         if options.global_ranks_in_group:
-            store = _meet(options, timeout)
+            store = _meet(options, membership.meeting_timeout(options.timeout))
+            timeout = membership.join_timeout(options.timeout)
             membership.join_alone(dist.get_rank(), dist.get_world_size(), timeout)
         else:
-            store = membership.join_with_store(options.store, options.group_rank, options.group_size, timeout)
+            store = membership.join_with_store(options.store, options.group_rank, options.group_size, options.timeout)
     except BaseException:
-        membership.stop_services(others_joined=False)
+        membership.give_up()
         raise
     with _lock:
         _current = membership
@@ -280,7 +321,25 @@ def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> tupl
 
 def _meet(options: dist.distributed_c10d._DistributedBackendOptions, timeout: datetime.timedelta) -> dist.Store:
     """A group whose ranks have nothing to decide."""
-    return meeting.meet(options.store, options.group_rank, options.group_size, {}, timeout, lambda _words: {})[0]
+    return meeting.meet(options.store, options.group_rank, options.group_size, {}, timeout, _check_words)[0]
+
+
+def _check_words(words: list[dict]) -> dict:
+    """Raises ValueError if a rank has said that it failed."""
+    errors = [f"rank {rank}: {word['error']}" for rank, word in enumerate(words) if "error" in word]
+    if errors:
+        raise ValueError("; ".join(errors))
+    return {}
+
+
+def _tell_the_others(options: dist.distributed_c10d._DistributedBackendOptions, error: ValueError) -> None:
+    """Why this rank will not come: those that are there now, or soon, need not wait for it."""
+    timeout = min(options.timeout, meeting.TIME_TO_TELL)
+    word = {"error": str(error)}
+    try:
+        meeting.meet(options.store, options.group_rank, options.group_size, word, timeout, _check_words)
+    except (dist.DistBackendError, RuntimeError):
+        pass  # this rank's own error says more
 
 
 def _new_job_name(environment: Mapping[str, str]) -> str:

@@ -5,13 +5,14 @@ import datetime
 import os
 import pathlib
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
-from shoal import meeting
+from shoal import meeting, membership
 from torch_cluster import Cluster
 
 TIMEOUT = datetime.timedelta(seconds=30)
@@ -112,8 +113,6 @@ def test_jobs_without_names_do_not_meet(cluster: Cluster, tmp_path: pathlib.Path
 
 
 def tell_names(_make_group, folder: str) -> list[str]:
-    from shoal import membership
-
     names = []
     connect = membership.Membership._connect
 
@@ -141,6 +140,70 @@ def test_a_name_that_nobody_gave_says_which_job_it_is(cluster: Cluster, tmp_path
     names = run_ranks(2, tell_names, str(tmp_path), environment=environment, init=False)
     assert names[0] == names[1] and names[0][0] != names[0][1]
     assert all(name.startswith("tutorial-3-") for name in names[0])
+
+
+def come_late(_make_group, folder: str) -> list[str]:
+    """Rank 1, when rank 0 has waited for longer than joining may take."""
+    told: list[str] = []
+    membership.JOIN_SECONDS = meeting.FIRST_WORD_SECONDS = 5
+
+    def tell(text: str) -> None:
+        told.append(text)
+        say(os.path.join(folder, "waited"))
+
+    membership._tell = tell
+    rank = int(os.environ["TEST_RANK"])
+    if rank == 1:
+        hear(os.path.join(folder, "waited"))
+    sum_in_new_group(os.path.join(folder, "store"), rank, 2)
+    return told
+
+
+def test_the_groups_timeout_says_how_late_a_rank_may_come(cluster: Cluster, tmp_path: pathlib.Path):
+    told = run_ranks(2, come_late, str(tmp_path), environment=cluster.environment(), init=False)
+    assert "waited 5 s of 0:00:30 for these ranks to join: [1]" in told[0][0], told
+
+
+def wait_for_servers(make_group) -> str:
+    membership.JOIN_SECONDS = 3
+    with pytest.raises(dist.DistBackendError) as caught:
+        make_group()
+    return str(caught.value)
+
+
+def test_a_wait_that_ends_before_the_groups_timeout_says_what_sets_it(cluster: Cluster):
+    environment = cluster.environment(SHOAL_MIN_SERVERS="3")
+    for text in run_ranks(2, wait_for_servers, environment=environment, init=False):
+        assert "2 of 3 reduction servers" in text and "SHOAL_TIMEOUT sets how long" in text, text
+
+
+SERVERS = {"SHOAL_NODE_REDUCE": "off"}  # the ranks' own
+
+
+def set_and_join(_make_group, folder: str, failing_rank: int, variable: str, value: str) -> None:
+    rank = int(os.environ["TEST_RANK"])
+    if rank == failing_rank:
+        os.environ[variable] = value
+    sum_in_new_group(os.path.join(folder, "store"), rank, 2)
+
+
+@pytest.mark.parametrize("failing_rank", [0, 1])
+@pytest.mark.parametrize(
+    ("variable", "value"), [("LOCAL_WORLD_SIZE", "2(x1)"), ("SHOAL_WIRE", "bf17"), ("SHOAL_NET_DEVICE", "nonesuch")]
+)
+def test_what_is_wrong_on_one_rank_is_told_to_the_others(
+    cluster: Cluster, tmp_path: pathlib.Path, failing_rank: int, variable: str, value: str
+):
+    environment = cluster.environment() if variable != "SHOAL_NET_DEVICE" else SERVERS
+    begin = time.monotonic()
+    failures = run_ranks(
+        2, set_and_join, str(tmp_path), failing_rank, variable, value,
+        environment=environment, init=False, expect_failures=True,
+    )  # fmt: skip
+    assert time.monotonic() - begin < TIMEOUT.total_seconds(), "nobody waits to the timeout"
+    assert f"{value}" in failures[failing_rank].message, failures[failing_rank].message
+    other = failures[1 - failing_rank].message
+    assert f"rank {failing_rank}: " in other and value in other, other
 
 
 SECOND = datetime.timedelta(seconds=1)
