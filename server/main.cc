@@ -37,6 +37,7 @@ constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int64_t kDrainPollNs = 20 * kNsPerMs;
+constexpr uint64_t kOneSignalNs = kNsPerS;
 constexpr unsigned kStopPatienceS = 5;
 
 std::optional<std::string> LookUpEnvironment(const std::string& name) {
@@ -133,7 +134,7 @@ bool DrainAndStop(const ServerConfig& config, bool by_operator, const std::strin
                   ShownServer* shown, EventLog* log) {
   log->Write({.kind = EventKind::kServerLeaving,
               .text = absl::StrCat(why, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
-                                   " ms to end; another signal ends them at once")});
+                                   " ms to end; another signal ends them at once, the same one after a second")});
   if (!by_operator) server->Drain(why);
   const uint64_t since_ns = MonotonicNs();
   const uint64_t until_ns = since_ns + config.drain_timeout_ms * kNsPerMs;
@@ -147,14 +148,18 @@ bool DrainAndStop(const ServerConfig& config, bool by_operator, const std::strin
       log->Write({.kind = EventKind::kServerWaitsForGroups,
                   .text = absl::StrCat(wait.WaitedFor("open groups to end", now_ns), ": ", server->open_groups())});
     }
-    signalled_again = WaitReadable({signal_fd}, kDrainPollNs);
+    // GNU timeout, for example, signals a process and then its group: within a second that is one signal.
+    if (WaitReadable({signal_fd}, kDrainPollNs)) {
+      signalled_again = TakeSignalName(signal_fd) != why || MonotonicNs() - since_ns > kOneSignalNs;
+    }
     if (by_operator && !signalled_again && (!server->asked_to_drain() || !server->failure().ok())) return false;
   }
   shown->Leave();
   if (!drained) {
+    const std::string open = server->open_groups();
     log->Write({.kind = EventKind::kServerCutsGroups,
                 .text = absl::StrCat("stopping although groups are open; their workers will see a lost server: ",
-                                     server->open_groups())});
+                                     open.empty() ? "there was no time to find out which" : open)});
   }
   shown->Show(nullptr);
   server->Stop(why);
