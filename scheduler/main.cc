@@ -13,6 +13,7 @@
 #include "metrics/http_server.h"
 #include "process/event_log.h"
 #include "process/listen_address.h"
+#include "process/open_files.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/page/cluster_page.h"
 #include "scheduler/scheduler.h"
@@ -126,5 +127,6 @@ int main(int argc, char** argv) {
   }
   const absl::StatusOr<shoal::LogFormat> format = shoal::ParseLogFormat(config.log_format);
   if (!format.ok()) return FailUsage(format.status());
+  shoal::RaiseOpenFileLimit();
   return Serve(config, *format, options.Effective());
 }

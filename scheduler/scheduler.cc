@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
 #include "core/now.h"
+#include "process/open_files.h"
 #include "process/start_thread.h"
 #include "scheduler/leading/scheduler_roles.h"
 #include "scheduler/leading/scheduler_term.h"
@@ -100,6 +101,7 @@ class Scheduler::Parts {
 
 absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfig& config, EventSink log) {
   if (absl::Status status = CheckConfig(config); !status.ok()) return status;
+  if (absl::Status status = CheckFilesLeft(kFilesToStart); !status.ok()) return status;
   const auto numbers = std::make_shared<PublishedNumbers>();
   SchedulerSinks sinks;
   if (config.log_events) {

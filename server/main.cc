@@ -26,6 +26,7 @@
 #include "net/wake_up.h"
 #include "process/clock.h"
 #include "process/event_log.h"
+#include "process/open_files.h"
 #include "server/server.h"
 #include "server/server_config.h"
 #include "server/server_metrics.h"
@@ -233,6 +234,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (*format == LogFormat::kText) {
     std::cout << "shoal-server " << kSoftwareVersion << " with\n" << options.Effective() << std::flush;
   }
+  RaiseOpenFileLimit();
   const int signal_fd = CatchSignals();
   const absl::StatusOr<std::unique_ptr<EventLog>> log = EventLog::Start(*format);
   if (!log.ok()) {

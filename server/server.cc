@@ -19,6 +19,7 @@
 #include "process/node_address.h"
 #include "process/node_identity.h"
 #include "process/node_name.h"
+#include "process/open_files.h"
 #include "process/socket_address.h"
 #include "process/start_thread.h"
 #include "proto/flight_record_sender.h"
@@ -453,6 +454,7 @@ absl::Status Server::Parts::failure() const {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, EventSink log, int cancel_fd) {
   absl::Status status = CheckServerConfig(config);
+  if (status.ok()) status = CheckFilesLeft(kFilesToStart);
   if (status.ok()) status = CheckSlotMemoryFits(config.slot_memory_bytes);
   if (!status.ok()) return status;
   const absl::StatusOr<std::string> address = FindAdvertisedAddress(config.advertise);

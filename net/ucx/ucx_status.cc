@@ -1,11 +1,25 @@
 #include "net/ucx/ucx_status.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
+#include "process/open_files.h"
 
 namespace shoal {
+namespace {
+
+constexpr uint64_t kFilesOfOneConnection = 8;
+
+}  // namespace
 
 absl::Status StatusFromUcs(ucs_status_t status, const std::string& what) {
-  const std::string text = absl::StrCat(what, ": ", ucs_status_string(status));
+  std::string text = absl::StrCat(what, ": ", ucs_status_string(status));
+  // UCX says what failed, not why: a socket that can't be opened is an "Input/output error".
+  if (status == UCS_ERR_IO_ERROR || status == UCS_ERR_NO_MEMORY || status == UCS_ERR_NO_RESOURCE) {
+    if (const absl::Status left = CheckFilesLeft(kFilesOfOneConnection); !left.ok()) {
+      absl::StrAppend(&text, ", perhaps because ", left.message());
+    }
+  }
   switch (status) {
     case UCS_OK:
       return absl::OkStatus();

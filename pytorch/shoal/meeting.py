@@ -76,7 +76,7 @@ def _wait_for(store: Store, key: str, rank: int, timeout: datetime.timedelta) ->
 def all_do(
     store: Store, what: str, ranks: list[int], rank: int, timeout: datetime.timedelta, do: Callable[[], None]
 ) -> None:
-    """Calls `do` on these ranks of the group, and returns on each rank when all have done it. What it raises on one rank
+    """Calls `do` on these ranks of the group, and returns on each rank when all have done it. What it raises on a rank
     is raised there, and the others raise DistBackendError with that rank's error, or with the ranks that are missing
     after the timeout."""
     if rank in ranks:

@@ -4,6 +4,7 @@ jobs never meet by a default."""
 import datetime
 import os
 import pathlib
+import resource
 import threading
 import time
 from collections.abc import Callable
@@ -204,6 +205,24 @@ def test_what_is_wrong_on_one_rank_is_told_to_the_others(
     assert f"{value}" in failures[failing_rank].message, failures[failing_rank].message
     other = failures[1 - failing_rank].message
     assert f"rank {failing_rank}: " in other and value in other, other
+
+
+def join_with_few_files(make_group) -> str:
+    """On rank 0, in whose process others have used almost all that may be open."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft = len(os.listdir("/proc/self/fd")) + 30
+    if os.environ["TEST_RANK"] == "0":
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with pytest.raises(dist.DistBackendError) as caught:
+        make_group()
+    assert os.environ["TEST_RANK"] == "1" or resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard), "not ours"
+    return str(caught.value)
+
+
+def test_a_shortage_of_files_is_named_with_the_limit_and_what_to_do(cluster: Cluster):
+    own, other = run_ranks(2, join_with_few_files, environment=cluster.environment(), init=False)
+    assert "RESOURCE_EXHAUSTED" in own and "raise the limit with ulimit -n" in own, own
+    assert other.startswith("shoal: rank 0: ") and "raise the limit with ulimit -n" in other, other
 
 
 SECOND = datetime.timedelta(seconds=1)

@@ -19,6 +19,7 @@
 #include "process/clock.h"
 #include "process/node_identity.h"
 #include "process/node_name.h"
+#include "process/open_files.h"
 #include "process/scheduler_address.h"
 #include "worker/library/c_boundary.h"
 #include "worker/library/network_card.h"
@@ -302,6 +303,7 @@ shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worke
     if (worker == nullptr) return absl::InvalidArgumentError("worker is NULL");
     const absl::StatusOr<shoal::WorkerClientOptions> read = shoal::ReadOptions(options);
     if (!read.ok()) return read.status();
+    if (absl::Status status = shoal::CheckFilesLeft(shoal::kFilesToStart); !status.ok()) return status;
     shoal::MarkFutureChildren();
     auto handle = std::make_unique<shoal_worker>();
     absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::WorkerClient::Connect(*read);
