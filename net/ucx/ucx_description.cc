@@ -47,6 +47,9 @@ std::string UcxTransport::Describe() const {
     absl::StrAppend(
         &what, ", registering each payload by itself (could this process lock all its memory, it need not: ulimit -l)");
   }
+  if (const std::string from = ucx_settings_.FromEnvironment(); !from.empty()) {
+    absl::StrAppend(&what, ", as the environment says: ", from);
+  }
   return absl::StrCat("ucx ", UcxVersion(), ": ", what);
 }
 

@@ -28,9 +28,12 @@ UcxRelease UsedRelease() { return *ParseUcxRelease(UcxVersion()); }
 
 bool IsAtMost1Point(uint32_t minor) { return UsedRelease().IsAtMost1Point(minor); }
 
-std::string FromEnvironment(const char* name) {
+// `option`, unless it is empty and the environment has a value, which is noted.
+std::string OrFromEnvironment(const std::string& option, const char* name, std::vector<std::string>* noted) {
   const char* value = getenv(name);
-  return value == nullptr ? "" : value;
+  if (!option.empty() || value == nullptr || *value == '\0') return option;
+  noted->push_back(absl::StrCat(name, "=", value));
+  return value;
 }
 
 std::vector<std::string> Split(const std::string& list) { return absl::StrSplit(list, ',', absl::SkipEmpty()); }
@@ -105,8 +108,10 @@ UcxSettings::UcxSettings(const UcxTransportOptions& options) {
   if (options.listen_ip.find(':') != std::string::npos) AddUnlessInEnvironment("TCP", "AF_PRIO", "inet6", &settings_);
 }
 
+std::string UcxSettings::FromEnvironment() const { return absl::StrJoin(from_environment_, ", "); }
+
 void UcxSettings::ChooseTransports(const UcxTransportOptions& options) {
-  transports_ = options.transports.empty() ? FromEnvironment("UCX_TLS") : options.transports;
+  transports_ = OrFromEnvironment(options.transports, "UCX_TLS", &from_environment_);
   const std::vector<std::string> asked = Split(transports_);
   if (NamesEverything(asked)) {
     if (!transports_.empty()) settings_.push_back({"TLS", transports_});
@@ -125,7 +130,7 @@ void UcxSettings::ChooseTransports(const UcxTransportOptions& options) {
 }
 
 void UcxSettings::ChooseDevices(const UcxTransportOptions& options) {
-  net_devices_ = options.net_device.empty() ? FromEnvironment("UCX_NET_DEVICES") : options.net_device;
+  net_devices_ = OrFromEnvironment(options.net_device, "UCX_NET_DEVICES", &from_environment_);
   if (transports_ == "tcp") {
     // The route leads to the device, unless one is named.
     if (net_devices_.empty()) net_devices_ = DeviceToListenOn(options);

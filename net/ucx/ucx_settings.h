@@ -33,6 +33,9 @@ class UcxSettings {
   const std::string& transports() const { return transports_; }
   // As in UCX_NET_DEVICES; "" means any.
   const std::string& net_devices() const { return net_devices_; }
+  // Where the two come from, if not from the options: "UCX_NET_DEVICES=eth0, UCX_TLS=rc"; "" otherwise. Whoever wonders
+  // about them has not set them here.
+  std::string FromEnvironment() const;
   // False: "tcp" is not in the list, so a connection that TCP would carry payload for must be refused.
   bool tcp_may_carry_payload() const { return tcp_may_carry_payload_; }
   // The list names other transports than TCP.
@@ -56,6 +59,7 @@ class UcxSettings {
   std::vector<UcxSetting> settings_;
   std::string transports_;
   std::string net_devices_;
+  std::vector<std::string> from_environment_;
   bool tcp_may_carry_payload_ = true;
   bool wants_rdma_ = false;
   bool tcp_alone_ = false;

@@ -73,6 +73,9 @@ absl::Status NoSuchTransport(const UcxSettings& settings) {
   std::string text = absl::StrCat("UCX has no transport for transports=\"", settings.transports(), "\" on device \"",
                                   settings.net_devices().empty() ? "any" : settings.net_devices(),
                                   "\" here; ucx_info -d lists what this node has (a container needs /dev/infiniband)");
+  if (const std::string from = settings.FromEnvironment(); !from.empty()) {
+    absl::StrAppend(&text, "; the environment says ", from);
+  }
   if (!settings.tcp_may_carry_payload()) absl::StrAppend(&text, "; add tcp to the list to allow that instead");
   return absl::InvalidArgumentError(text);
 }

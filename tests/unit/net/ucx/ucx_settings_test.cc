@@ -32,6 +32,17 @@ UcxSettings For(const std::string& transports, const std::string& net_device = "
   return UcxSettings(options);
 }
 
+TEST(UcxSettingsTest, WhatComesFromTheEnvironmentIsNamed) {
+  EXPECT_EQ(For("tcp").FromEnvironment(), "");
+  setenv("UCX_NET_DEVICES", "eth7", 1);
+  setenv("UCX_TLS", "tcp", 1);
+  EXPECT_EQ(For("").FromEnvironment(), "UCX_TLS=tcp, UCX_NET_DEVICES=eth7");
+  EXPECT_EQ(For("tcp").FromEnvironment(), "UCX_NET_DEVICES=eth7");
+  EXPECT_EQ(For("tcp", "lo").FromEnvironment(), "") << "the option goes before";
+  unsetenv("UCX_NET_DEVICES");
+  unsetenv("UCX_TLS");
+}
+
 TEST(UcxSettingsTest, AListWithoutTcpHasItForConnectionsAlone) {
   const UcxSettings settings = For("rc_verbs");
   EXPECT_FALSE(settings.tcp_may_carry_payload());
