@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from conftest import ROOT, program
 from torch_cluster import clean_environment
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
 sys.path.insert(0, str(ROOT / "bench"))
 
 from rig.nodes import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUTS, MS_BIND, MS_PRIVATE, MS_REC  # noqa: E402
@@ -143,7 +144,7 @@ def test_a_cluster_on_nodes_with_ipv6_alone(two_nodes):
     nodes = two_nodes(IPV6, ("node-a", "node-b"))
     scheduler = "[fd77::1]:7070"
     server = ["--scheduler", scheduler, "--advertise", "fd77::2"]
-    commands = [[program("shoal-scheduler"), "--listen", scheduler], [program("shoal-server"), *server]]
+    commands = [[PROGRAMS / "shoal-scheduler", "--listen", scheduler], [PROGRAMS / "shoal-server", *server]]
     processes = []
     try:
         for node, command in zip(nodes.nodes, commands):
