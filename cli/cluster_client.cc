@@ -50,7 +50,7 @@ absl::Status ClusterClient::Explain(const grpc::Status& status) const {
                         ": ", text, " in a few seconds; if this persists, check ",
                         is_cut_off ? "the network between the schedulers" : "that etcd is running");
   } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    text = absl::StrCat("can't reach a scheduler at ", scheduler_, " (", text,
+    text = absl::StrCat("can't reach a scheduler at ", scheduler_, " (", ShortReason(text),
                         "); check that shoal-scheduler runs there, or give another address with --scheduler HOST:PORT");
   } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     text = absl::StrCat("the scheduler at ", scheduler_, " did not answer within ", timeout_ms_,

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/tables.h"
 #include "core/log_event.h"
+#include "core/nearest_text.h"
 #include "core/wrap_text.h"
 
 namespace shoal::cli {
@@ -168,8 +169,11 @@ absl::StatusOr<std::set<std::string>> ParseEventKinds(const std::string& text) {
   const std::set<std::string> asked = absl::StrSplit(text, ',', absl::SkipEmpty());
   for (const std::string& kind : asked) {
     if (std::ranges::find(known, kind) != known.end()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("no scheduler records events of kind \"", kind, "\"; it records ", absl::StrJoin(known, ", ")));
+    const std::string meant = DidYouMean(kind, known);
+    return absl::InvalidArgumentError(meant.empty() ? absl::StrCat("no scheduler records events of kind \"", kind,
+                                                                   "\"; it records ", absl::StrJoin(known, ", "))
+                                                    : absl::StrCat("no scheduler records events of kind \"", kind, "\"",
+                                                                   meant, "; docs/events.md lists the kinds"));
   }
   return asked;
 }

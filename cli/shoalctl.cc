@@ -29,6 +29,7 @@
 #include "cli/top.h"
 #include "cli/trace.h"
 #include "cli/verify.h"
+#include "core/nearest_text.h"
 #include "core/version.h"
 #include "core/wrap_text.h"
 #include "process/scheduler_address.h"
@@ -361,7 +362,10 @@ absl::StatusOr<const CommandKind*> NamedCommand(const std::vector<std::string>& 
   if (words.empty()) return absl::InvalidArgumentError(absl::StrCat("no command is given; use ", CommandNames()));
   const CommandKind* const kind = FindCommand(words[0]);
   if (kind != nullptr) return kind;
-  return absl::InvalidArgumentError(absl::StrCat("unknown command \"", words[0], "\"; use ", CommandNames()));
+  std::vector<std::string> names;
+  for (const CommandKind& each : kCommands) names.emplace_back(each.name);
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown command \"", words[0], "\"", DidYouMean(words[0], names), "; use ", CommandNames()));
 }
 
 absl::Status CheckUsage(const std::vector<std::string>& words, const OptionTable& options, Command* command) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/nearest_text.h"
 #include "core/wrap_text.h"
 
 namespace shoal {
@@ -48,22 +49,6 @@ std::string ShowBytes(uint64_t value) {
     if (value != 0 && value % suffix.size == 0) return absl::StrCat(value / suffix.size, suffix.text);
   }
   return absl::StrCat(value);
-}
-
-// Levenshtein's distance, for "did you mean".
-size_t EditDistance(const std::string& left, const std::string& right) {
-  std::vector<size_t> row(right.size() + 1);
-  for (size_t j = 0; j < row.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= left.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= right.size(); ++j) {
-      const size_t replaced = diagonal + (left[i - 1] == right[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[right.size()];
 }
 
 }  // namespace
@@ -203,17 +188,10 @@ OptionTable::Option* OptionTable::Find(const std::string& dashed) {
 }
 
 absl::Status OptionTable::UnknownOption(const std::string& dashed) const {
-  const Option* nearest = nullptr;
-  size_t nearest_distance = 4;  // further than this is no typing error
-  for (const Option& option : options_) {
-    const size_t distance = EditDistance(dashed, option.DashedName());
-    if (distance < nearest_distance && distance < option.DashedName().size() / 2) {
-      nearest = &option;
-      nearest_distance = distance;
-    }
-  }
-  const std::string hint = nearest == nullptr ? "" : absl::StrCat(" (did you mean ", nearest->DashedName(), "?)");
-  return absl::InvalidArgumentError(absl::StrCat("unknown option ", dashed, hint, "; --help lists the options"));
+  std::vector<std::string> names;
+  for (const Option& option : options_) names.push_back(option.DashedName());
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown option ", dashed, DidYouMean(dashed, names), "; --help lists the options"));
 }
 
 absl::Status OptionTable::ParseEnvironment(const EnvironmentLookup& lookup) {

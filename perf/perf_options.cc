@@ -242,6 +242,11 @@ absl::Status CheckPlace(PerfOptions* options) {
       return absl::InvalidArgumentError(
           "--servers only goes with --spawn and without --scheduler; the cluster has servers of its own");
     }
+    if (options->world_size == 0) {
+      return absl::InvalidArgumentError(
+          "how many ranks the job has is not given: give --world-size N and --rank R for each rank of a job on the "
+          "cluster, all of which you start, or --spawn N for N ranks on this node");
+    }
     if (options->rank >= options->world_size) {
       return absl::InvalidArgumentError(absl::StrCat("--rank ", options->rank, " is not below --world-size ",
                                                      options->world_size, "; ranks count from 0"));

@@ -81,6 +81,12 @@ int RunRank(const PerfOptions& options, const std::vector<std::string>& argument
   facts.software_version = shoal_version();
   facts.started_at = TimeNowText();
   facts.machine = GatherNodeFacts();
+  if (options.explain && options.spawn == 0 && options.world_size > 1 && options.rank == 0) {
+    Complain(options,
+             absl::StrCat("--explain rests on what all ", options.world_size,
+                          " ranks measure: start it for each of them; this one waits for the others for up to ",
+                          options.timeout_s, " s"));
+  }
   const absl::StatusOr<std::unique_ptr<Session>> session = Session::Join(MakeSessionOptions(options));
   if (!session.ok()) {
     Complain(options, std::string(session.status().message()));

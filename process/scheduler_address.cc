@@ -64,9 +64,10 @@ absl::StatusOr<std::string> SchedulerTarget(const std::string& address) {
   const std::vector<std::string> each = absl::StrSplit(address, ',');
   for (const std::string& one : each) {
     if (IsHostAndPort(one)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the scheduler's address is \"", address,
-                     "\"; give HOST:PORT, for example 127.0.0.1:7070, or IP:PORT,IP:PORT,... for several schedulers"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the scheduler's address is \"", address,
+        "\"; give HOST:PORT with a port from 1 to 65535, for example 127.0.0.1:7070, or IP:PORT,IP:PORT,... for "
+        "several schedulers"));
   }
   if (each.size() == 1) return address;
   if (std::all_of(each.begin(), each.end(), IsIpv4)) return absl::StrCat("ipv4:", address);

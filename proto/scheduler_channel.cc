@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
@@ -15,6 +16,23 @@ constexpr int kConnectTimeoutMs = 3000;
 // How messages begin that tell of connections.
 constexpr std::array<absl::string_view, 3> kOfConnections = {"failed to connect", "connections to all backends failing",
                                                              "DNS resolution"};
+
+// What gRPC says of what may happen to anybody, and what that means.
+constexpr std::array<std::pair<absl::string_view, absl::string_view>, 6> kInWords = {{
+    {"Failed parsing HTTP/2",
+     "what listens there is not a scheduler; the port of --http is another one than that of "
+     "--listen"},
+    {"Trying to connect an http1.x server",
+     "what listens there is not a scheduler; the port of --http is another one "
+     "than that of --listen"},
+    {"Domain name not found", "that name has no address: see how it is spelled, and what /etc/hosts and DNS say"},
+    {"Could not contact DNS servers", "no DNS server answers that knows the address of that name"},
+    {"tcp handshaker shutdown",
+     "nobody answers at that address: the node may be down, or a firewall drops the packets"},
+    {"C-ares status is not ARES_SUCCESS",
+     "that name has no address: see how it is spelled, and what /etc/hosts and DNS "
+     "say"},
+}};
 
 }  // namespace
 
@@ -34,7 +52,11 @@ std::string ShortReason(const std::string& message) {
   const bool of_connection = std::any_of(kOfConnections.begin(), kOfConnections.end(),
                                          [&](absl::string_view begin) { return absl::StartsWith(message, begin); });
   const size_t colon = message.rfind(": ");
-  return of_connection && colon != std::string::npos ? message.substr(colon + 2) : message;
+  const std::string reason = of_connection && colon != std::string::npos ? message.substr(colon + 2) : message;
+  for (const auto& [end, words] : kInWords) {
+    if (absl::StrContains(reason, end)) return std::string(words);
+  }
+  return reason;
 }
 
 }  // namespace shoal

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import socket
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -216,6 +217,18 @@ def test_every_address_is_that_of_ipv6_as_well_where_civetweb_has_it(cluster: Cl
         port = scheduler.http_address().rsplit(":", 1)[1]
         assert answers("127.0.0.1", port)
         assert answers("[::1]", port) == has_ipv6
+
+
+def test_the_port_of_http_is_told_from_that_of_a_scheduler(cluster: Cluster):
+    address = cluster.start_scheduler("--http", f"{LOOPBACK}:0").http_address()
+    command = [program("shoalctl"), "--scheduler", address, "status"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    why = "what listens there is not a scheduler; the port of --http is another one"
+    assert f"can't reach a scheduler at {address} ({why}" in done.stderr
+    server = cluster.launch_server("--timeout", "500", scheduler=address)
+    assert server.wait() == 1
+    assert "what listens there is not a scheduler" in server.output.splitlines()[-1], f"{server}"
 
 
 def test_connections_that_say_nothing_do_not_keep_health_from_answering(cluster: Cluster):

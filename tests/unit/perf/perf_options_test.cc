@@ -170,7 +170,8 @@ TEST(PerfOptions, WrongCommandLinesSayWhatToWrite) {
   EXPECT_THAT(ErrorOf({"--spawn", "2", "--servers", "2", "--scheduler", "h:1"}), HasSubstr("give only one of the two"));
   EXPECT_THAT(ErrorOf({"--spawn", "2", "--world-size", "3"}), HasSubstr("--world-size"));
   EXPECT_THAT(ErrorOf({"--scheduler", "h:1", "--world-size", "4", "--rank", "4"}), HasSubstr("count from 0"));
-  EXPECT_THAT(ErrorOf({"--scheduler", "h:1"}), HasSubstr("--world-size"));
+  EXPECT_THAT(ErrorOf({"--scheduler", "h:1"}),
+              HasSubstr("how many ranks the job has is not given: give --world-size N and --rank R for each rank"));
   EXPECT_THAT(ErrorOf({"--scheduler", "h:1", "--world-size", "1", "--servers", "1"}), HasSubstr("--spawn"));
   EXPECT_THAT(ErrorOf({"--sprawn", "2"}), HasSubstr("--spawn"));
 }
