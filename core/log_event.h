@@ -165,6 +165,8 @@ namespace shoal {
     "A message about an open group was refused, which is usual when a group moves.") \
   X(kPeerClosed, "peer-closed", kWarning, kServer, \
     "A connection was closed because what came in was not the protocol.") \
+  X(kAddressTaken, "address-taken", kWarning, kProcess, \
+    "Another process has an address or the state file that this one is to use; it is tried again for ten seconds.") \
   X(kHttpListening, "http-listening", kInfo, kProcess, \
     "Metrics and health are served at the address of --http.") \
   X(kEventsLeftOut, "events-left-out", kWarning, kProcess, \

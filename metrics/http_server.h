@@ -34,7 +34,8 @@ struct HttpPages {
 class HttpServer {
  public:
   // Listens when it returns. `listen` is the value of --http, "ip:port"; port 0: any free port. InvalidArgument: it is
-  // not an address. Unavailable: it can't be listened on. The texts name --http.
+  // not an address. AlreadyExists: another process listens there. Unavailable: it can't be listened on. The texts name
+  // --http.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& listen, HttpPages pages);
   ~HttpServer();  // waits for the answers under way
   HttpServer(const HttpServer&) = delete;

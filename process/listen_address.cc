@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/wait_report.h"
+#include "process/clock.h"
 
 namespace shoal {
 namespace {
@@ -59,8 +61,9 @@ absl::Status TryToBind(const ListenAddress& address, const std::string& listen, 
     close(probe);
   }
   if (bound) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("can't listen on ", listen, ": ", std::strerror(bind_error),
-                                             "; give another address with ", option, " IP:PORT"));
+  const std::string text = absl::StrCat("can't listen on ", listen, ": ", std::strerror(bind_error),
+                                        "; give another address with ", option, " IP:PORT");
+  return bind_error == EADDRINUSE ? absl::AlreadyExistsError(text) : absl::UnavailableError(text);
 }
 
 }  // namespace
@@ -68,6 +71,27 @@ absl::Status TryToBind(const ListenAddress& address, const std::string& listen, 
 absl::Status CheckListenAddress(const std::string& listen, const std::string& option) {
   const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen, option);
   return address.ok() ? TryToBind(*address, listen, option) : address.status();
+}
+
+absl::Status RetryWhileTaken(const std::function<absl::Status()>& attempt,
+                             const std::function<void(std::string line)>& report,
+                             const std::function<bool(uint64_t ns)>& pause) {
+  const uint64_t since_ns = MonotonicNs();
+  const uint64_t until_ns = since_ns + kListenPatienceNs;
+  WaitReport wait(since_ns, until_ns);
+  for (bool is_first = true;; is_first = false) {
+    const absl::Status status = attempt();
+    const uint64_t now_ns = MonotonicNs();
+    if (!absl::IsAlreadyExists(status) || now_ns >= until_ns) return status;
+    const bool is_due = wait.TakeDue(now_ns);
+    if (is_first || is_due) {
+      report(absl::StrCat(wait.WaitedFor("another process to end", now_ns), ": ", status.message()));
+    }
+    if (pause(kListenPauseNs)) {
+      return absl::CancelledError(
+          absl::StrCat("stopped while it waited for another process to end: ", status.message()));
+    }
+  }
 }
 
 absl::Status CannotListen(const std::string& listen, const std::string& option) {

@@ -3,15 +3,30 @@
 #ifndef SHOAL_PROCESS_LISTEN_ADDRESS_H_
 #define SHOAL_PROCESS_LISTEN_ADDRESS_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/now.h"
 
 namespace shoal {
 
-// InvalidArgument: not "ip:port". Unavailable: it can't be listened on (in use, or not an address of this node).
-// The texts name the `option` that it came from.
+// How long a program that starts waits for a process that still has its address: one that it replaces takes a moment to
+// end, also after it has left the cluster.
+inline constexpr uint64_t kListenPatienceNs = 10 * kNsPerS;
+inline constexpr uint64_t kListenPauseNs = 100 * kNsPerMs;
+
+// InvalidArgument: not "ip:port". AlreadyExists: another process listens there. Unavailable: it can't be listened on
+// for another reason (it is not an address of this node). The texts name the `option` that it came from.
 absl::Status CheckListenAddress(const std::string& listen, const std::string& option = "--listen");
+
+// Does it again and again, until it returns something else than AlreadyExists or kListenPatienceNs are over. `report`
+// gets a line when the wait begins, and now and then. `pause` waits for so long, and is true when the program is to
+// stop: Cancelled.
+absl::Status RetryWhileTaken(const std::function<absl::Status()>& attempt,
+                             const std::function<void(std::string line)>& report,
+                             const std::function<bool(uint64_t ns)>& pause);
 
 // For the case that the library cannot listen nevertheless.
 absl::Status CannotListen(const std::string& listen, const std::string& option = "--listen");

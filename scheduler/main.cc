@@ -2,12 +2,15 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/now.h"
 #include "core/option_table.h"
 #include "core/version.h"
 #include "metrics/http_server.h"
@@ -65,6 +68,31 @@ absl::StatusOr<std::unique_ptr<shoal::HttpServer>> StartHttp(const shoal::Schedu
   return *std::move(http);
 }
 
+// The scheduler, once nobody else has its addresses and its state file. Cancelled: one of the signals came before.
+absl::StatusOr<std::unique_ptr<shoal::Scheduler>> StartScheduler(const shoal::SchedulerConfig& config,
+                                                                 const sigset_t& stop_signals, shoal::EventLog* log) {
+  absl::StatusOr<std::unique_ptr<shoal::Scheduler>> scheduler;
+  const auto attempt = [&] {
+    if (!config.http.empty()) {
+      // Before the scheduler serves anybody.
+      const absl::Status status = shoal::CheckListenAddress(config.http, "--http");
+      if (!status.ok()) return status;
+    }
+    scheduler = shoal::Scheduler::Start(config, log->sink());
+    return scheduler.status();
+  };
+  const absl::Status status = shoal::RetryWhileTaken(
+      attempt,
+      [log](std::string line) { log->Write({.kind = shoal::EventKind::kAddressTaken, .text = std::move(line)}); },
+      [&stop_signals](uint64_t ns) {
+        const timespec timeout = {.tv_sec = static_cast<time_t>(ns / shoal::kNsPerS),
+                                  .tv_nsec = static_cast<int64_t>(ns % shoal::kNsPerS)};
+        return sigtimedwait(&stop_signals, nullptr, &timeout) > 0;
+      });
+  if (!status.ok()) return status;
+  return scheduler;
+}
+
 // Serves until SIGINT or SIGTERM, which all threads started from here on leave to this one.
 int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const std::string& effective) {
   sigset_t stop_signals;
@@ -79,12 +107,11 @@ int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const s
     return kExitFailure;
   }
   shoal::EventLog* const log = started->get();
-  if (!config.http.empty()) {
-    // Before the scheduler serves anybody.
-    const absl::Status status = shoal::CheckListenAddress(config.http, "--http");
-    if (!status.ok()) return Fail(status, log);
+  const auto scheduler = StartScheduler(config, stop_signals, log);
+  if (absl::IsCancelled(scheduler.status())) {
+    log->Write({.kind = shoal::EventKind::kSchedulerStopped, .text = std::string(scheduler.status().message())});
+    return 0;
   }
-  const auto scheduler = shoal::Scheduler::Start(config, log->sink());
   if (!scheduler.ok()) return Fail(scheduler.status(), log);
   const std::string address = (*scheduler)->address();
   shoal::ClusterPage page(address);

@@ -20,9 +20,10 @@ class Scheduler {
  public:
   // Loads the state, listens, and serves until Stop; with a store in etcd it serves while it leads and else passes
   // calls on, and etcd may be started later. InvalidArgument: a value in `config` is out of range. Unavailable: the
-  // address can't be listened on. DataLoss, FailedPrecondition: the state file is corrupt, of another program or
-  // version, or in use by another scheduler. NotFound, PermissionDenied: its folder. Each text says what to do.
-  // `log` takes each event, without config.log_events warnings and errors alone; called from the scheduler's threads.
+  // address can't be listened on. AlreadyExists: another process listens there, or has the state file. DataLoss,
+  // FailedPrecondition: the state file is corrupt, of another program or of another version. NotFound,
+  // PermissionDenied: its folder. Each text says what to do. `log` takes each event, without config.log_events warnings
+  // and errors alone; called from the scheduler's threads.
   static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config, EventSink log = nullptr);
 
   ~Scheduler();  // stops

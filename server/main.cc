@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,7 @@
 #include "net/wake_up.h"
 #include "process/clock.h"
 #include "process/event_log.h"
+#include "process/listen_address.h"
 #include "process/open_files.h"
 #include "server/server.h"
 #include "server/server_config.h"
@@ -54,6 +56,13 @@ int FailUsage(const absl::Status& status) {
 int Fail(const absl::Status& status, EventLog* log) {
   log->Write({.kind = EventKind::kServerFailed, .text = std::string(status.message())});
   return kExitFailure;
+}
+
+// Before it has served: a signal has come, or it can't start.
+int EndEarly(const absl::Status& status, EventLog* log) {
+  if (!absl::IsCancelled(status)) return Fail(status, log);
+  log->Write({.kind = EventKind::kServerStopped, .text = std::string(status.message())});
+  return kExitOk;
 }
 
 // From now on SIGTERM and SIGINT only make the descriptor readable; threads started later inherit that. -1: the kernel
@@ -115,10 +124,15 @@ class ShownServer {
   bool leaves_ = false;             // under mutex_
 };
 
-// Null: none is wanted.
+// Null: none is wanted. Cancelled: a signal has come before the address was free.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServerConfig& config, const ShownServer* shown,
-                                                      EventLog* log) {
+                                                      EventLog* log, int signal_fd) {
   if (config.http.empty()) return nullptr;
+  const absl::Status status = RetryWhileTaken(
+      [&config] { return CheckListenAddress(config.http, "--http"); },
+      [log](std::string line) { log->Write({.kind = EventKind::kAddressTaken, .text = std::move(line)}); },
+      [signal_fd](uint64_t ns) { return WaitReadable({signal_fd}, static_cast<int64_t>(ns)); });
+  if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<HttpServer>> http = HttpServer::Start(
       config.http,
       {.metrics = [bytes = config.slot_memory_bytes, shown, log] { return shown->Metrics(bytes, log->left_out()); },
@@ -170,14 +184,10 @@ bool DrainAndStop(const ServerConfig& config, bool by_operator, const std::strin
 
 int Serve(const ServerConfig& config, LogFormat format, EventLog* log, int signal_fd) {
   ShownServer shown;
-  const absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(config, &shown, log);
-  if (!http.ok()) return Fail(http.status(), log);
+  const absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(config, &shown, log, signal_fd);
+  if (!http.ok()) return EndEarly(http.status(), log);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, log->sink(), signal_fd);
-  if (absl::IsCancelled(server.status())) {
-    log->Write({.kind = EventKind::kServerStopped, .text = std::string(server.status().message())});
-    return kExitOk;
-  }
-  if (!server.ok()) return Fail(server.status(), log);
+  if (!server.ok()) return EndEarly(server.status(), log);
   shown.Show(server->get());
   const std::string addresses = absl::StrJoin((*server)->addresses(), ",");
   if (format == LogFormat::kText) {

@@ -16,6 +16,7 @@
 #include "process/clock.h"
 #include "process/draw_incarnation.h"
 #include "process/flight_folder.h"
+#include "process/listen_address.h"
 #include "process/node_address.h"
 #include "process/node_identity.h"
 #include "process/node_name.h"
@@ -107,7 +108,7 @@ class Server::Parts {
   bool asked_to_drain() const { return asked_to_drain_; }
 
  private:
-  // Waits until the network device has a link.
+  // Waits until the network device has a link, and for a process that still has the port.
   absl::StatusOr<std::unique_ptr<ServerThread>> StartIoThread(const ServerThreadOptions& options, int cancel_fd);
   void KeepLease();
   // Commands, answers and time for the lease loop, and what follows for the threads.
@@ -191,17 +192,26 @@ absl::StatusOr<std::unique_ptr<ServerThread>> Server::Parts::StartIoThread(const
                                                                            int cancel_fd) {
   const uint64_t since_ns = MonotonicNs();
   const uint64_t until_ns = since_ns + start_time_left_ns_;
+  const uint64_t port_until_ns = std::min(until_ns, since_ns + kListenPatienceNs);
   WaitReport wait(since_ns, until_ns);
-  while (true) {
+  WaitReport wait_for_port(since_ns, port_until_ns);
+  for (bool is_first = true;; is_first = false) {
     absl::StatusOr<std::unique_ptr<ServerThread>> thread = ServerThread::Start(options);
-    if (!absl::IsUnavailable(thread.status())) return thread;
+    const bool is_taken = absl::IsAlreadyExists(thread.status()) && MonotonicNs() < port_until_ns;
+    if (!absl::IsUnavailable(thread.status()) && !is_taken) return thread;
     const uint64_t now_ns = MonotonicNs();
     start_time_left_ns_ = until_ns - std::min(until_ns, now_ns);
     if (start_time_left_ns_ == 0) {
       return absl::DeadlineExceededError(
           absl::StrCat("waited ", wait.Elapsed(now_ns), " in vain: ", thread.status().message()));
     }
-    if (wait.TakeDue(now_ns)) {
+    if (is_taken) {
+      const bool is_due = wait_for_port.TakeDue(now_ns);
+      if (is_first || is_due) {
+        Log(EventKind::kAddressTaken, absl::StrCat(wait_for_port.WaitedFor("the port of an I/O thread", now_ns), ": ",
+                                                   thread.status().message()));
+      }
+    } else if (wait.TakeDue(now_ns)) {
       Log(EventKind::kLinkMissing, absl::StrCat(wait.WaitedFor("a link", now_ns), ": ", thread.status().message()));
     }
     const int64_t pause_ns = std::min(kLinkPollNs, static_cast<int64_t>(start_time_left_ns_));

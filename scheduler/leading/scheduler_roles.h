@@ -24,7 +24,8 @@ namespace shoal::scheduler {
 class SchedulerRoles {
  public:
   // Listens when it returns; etcd may be started later. InvalidArgument: `config`. Unavailable: the address can't be
-  // listened on. ResourceExhausted: the process can't have another thread.
+  // listened on. AlreadyExists: another process listens there. ResourceExhausted: the process can't have another
+  // thread.
   static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config, SchedulerSinks sinks);
   ~SchedulerRoles();  // gives up the lead and stops
   SchedulerRoles(const SchedulerRoles&) = delete;

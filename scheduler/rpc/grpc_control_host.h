@@ -17,8 +17,8 @@ namespace shoal::scheduler {
 
 class GrpcControlHost : public ControlHost {
  public:
-  // `listen`: "ip:port"; port 0: any free port. InvalidArgument: not of this form. Unavailable: it can't listen there
-  // (the port is in use, or the address is not one of this node).
+  // `listen`: "ip:port"; port 0: any free port. InvalidArgument: not of this form. AlreadyExists: another process
+  // listens there. Unavailable: it can't listen there (the address is not one of this node).
   static absl::StatusOr<std::unique_ptr<GrpcControlHost>> Listen(const std::string& listen, bool reflection);
 
   ~GrpcControlHost() override;  // stops

@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<FileStore>> FileStore::Open(const std::string& pa
   if (lock.get() < 0) return SystemError(errno, "can't open", lock_path);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return SystemError(errno, "can't lock", lock_path);
-    return absl::FailedPreconditionError(absl::StrCat(
+    return absl::AlreadyExistsError(absl::StrCat(
         "state file ", path, " is in use by another scheduler; stop that one, or give this one another --state-file"));
   }
   return std::unique_ptr<FileStore>(new FileStore(path, lock.release()));

@@ -18,7 +18,7 @@ namespace shoal::scheduler {
 
 class FileStore : public Store {
  public:
-  // NotFound, PermissionDenied: the folder can't be used. FailedPrecondition: another scheduler holds the file.
+  // NotFound, PermissionDenied: the folder can't be used. AlreadyExists: another scheduler holds the file.
   static absl::StatusOr<std::unique_ptr<FileStore>> Open(const std::string& path);
 
   ~FileStore() override;

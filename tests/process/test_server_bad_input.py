@@ -41,7 +41,7 @@ def test_port_taken(cluster: Cluster):
     cluster.start_scheduler()
     with socket.create_server((LOOPBACK, 0)) as holder:
         port = holder.getsockname()[1]
-        server = cluster.launch_server("--port-base", str(port))
+        server = cluster.launch_server("--port-base", str(port), "--timeout", "500")
         assert server.wait() == 1
     assert f"{LOOPBACK}:{port}: another process has this port" in last_line(server)
 

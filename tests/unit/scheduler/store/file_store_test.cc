@@ -97,7 +97,7 @@ TEST_F(FileStoreTest, OnlyOneSchedulerAtATime) {
   const auto first = FileStore::Open(path_);
   ASSERT_TRUE(first.ok()) << first.status();
   const absl::Status status = FileStore::Open(path_).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(status.message()), HasSubstr("in use by another scheduler"));
 }
 
