@@ -70,6 +70,7 @@ void SlowRanks::OnWindow(const LateWindow& window) {
 
 void SlowRanks::Forget(JobRank rank) {
   verdicts_.erase(rank);
+  over_.erase(rank);
   away_.Forget(rank);
   gone_.insert(rank);
 }
@@ -224,8 +225,12 @@ std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group,
   for (const std::vector<JobRank>& ranks : on_one_node) AddFindingsOnNode(ranks, settle_ns, now, &findings);
   std::vector<Change> changes;
   for (auto verdict = verdicts_.begin(); verdict != verdicts_.end();) {
-    const bool is_over = !findings.contains(verdict->first);
-    if (is_over && verdict->second.told.has_value()) changes.push_back({*verdict->second.told, /*is_over=*/true});
+    const auto& [rank, of_rank] = *verdict;
+    const bool is_over = !findings.contains(rank) && now.monotonic_ns - of_rank.found_ns >= of_rank.hold_ns;
+    if (is_over && of_rank.told.has_value()) {
+      changes.push_back({*of_rank.told, /*is_over=*/true});
+      over_[rank] = {now.monotonic_ns, std::clamp(2 * of_rank.hold_ns, kFirstHoldNs, kLongestHoldNs)};
+    }
     verdict = is_over ? verdicts_.erase(verdict) : std::next(verdict);
   }
   for (const auto& [rank, finding] : findings) {
@@ -239,11 +244,18 @@ std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group,
       verdict.told->waited_share = finding.waited_share;
       verdict.told->waited_ns_per_op = finding.waited_ns_per_op;
     }
-    const bool is_news = !verdict.told.has_value() ||
-                         (verdict.told->cause != finding.cause && now.monotonic_ns >= verdict.told_ns + kNextCauseNs);
+    verdict.found_ns = now.monotonic_ns;
+    const bool is_news = !verdict.told.has_value() || (verdict.told->cause != finding.cause &&
+                                                       now.monotonic_ns >= verdict.told_ns + verdict.next_cause_ns);
     if (!is_news || now.monotonic_ns - verdict.cause_since_ns < settle_ns) continue;
     const uint64_t since_unix_ms =
         verdict.told.has_value() ? verdict.told->since_unix_ms : UnixMsOf(finding.since_ns, now);
+    if (verdict.told.has_value()) {
+      verdict.next_cause_ns = std::min(2 * verdict.next_cause_ns, kLongestHoldNs);
+    } else if (const auto over = over_.find(rank); over != over_.end()) {
+      if (now.monotonic_ns - over->second.at_ns <= kOftenNs) verdict.hold_ns = over->second.next_hold_ns;
+      over_.erase(over);
+    }
     verdict.told = SlowRank{rank, finding.waited_share, finding.waited_ns_per_op, finding.cause, since_unix_ms};
     verdict.told_ns = now.monotonic_ns;
     changes.push_back({*verdict.told, /*is_over=*/false});

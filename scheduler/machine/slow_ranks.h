@@ -74,6 +74,10 @@ class SlowRanks {
   // longer per op. Less is how threads happen to be scheduled.
   static constexpr uint64_t kSpanOnNodeNs = 2 * kNsPerS;
   static constexpr uint64_t kLeastLateOnNodeNs = 100 * kNsPerUs;
+  // A rank that was called slow within this time before stays so for longer each time when nothing shows it any more.
+  static constexpr uint64_t kOftenNs = 60 * kNsPerS;
+  static constexpr uint64_t kFirstHoldNs = 10 * kNsPerS;
+  static constexpr uint64_t kLongestHoldNs = 80 * kNsPerS;
 
   struct Change {
     SlowRank rank;
@@ -114,6 +118,9 @@ class SlowRanks {
     SlowCause cause = SlowCause::kLateCompute;  // as found
     uint64_t cause_since_ns = 0;
     uint64_t told_ns = 0;
+    uint64_t found_ns = 0;                  // when it was found last
+    uint64_t hold_ns = 0;                   // it is over when it was not found for so long
+    uint64_t next_cause_ns = kNextCauseNs;  // after which another cause is told
     std::optional<SlowRank> told;
   };
 
@@ -132,6 +139,12 @@ class SlowRanks {
 
   std::map<std::pair<GroupId, Rank>, Suspect> suspects_;
   std::map<JobRank, Verdict> verdicts_;
+  // Of ranks whose verdicts are over: a rank that is now slow and now not is told less and less often.
+  struct Over {
+    uint64_t at_ns = 0;
+    uint64_t next_hold_ns = 0;
+  };
+  std::map<JobRank, Over> over_;
   std::set<JobRank> gone_;  // since the last call of Judge
   AwayShares away_;
 };

@@ -308,6 +308,25 @@ TEST_F(SlowRanksTest, IsOverWhenNobodySaysSoAnyMore) {
   EXPECT_THAT(ranks_.slow(), IsEmpty());
 }
 
+// As on a node that has too much to do: for some seconds it is late, then it is not, and the cause is now this and now
+// that.
+TEST_F(SlowRanksTest, ARankThatIsSlowNowAndThenIsToldLessAndLessOften) {
+  size_t told = 0;
+  for (int turn = 0; turn < 10; ++turn) {
+    Away({0.1, 0.1, turn % 2 == 0 ? 0.4 : 0.1, 0.1});
+    for (int second = 0; second < 4; ++second) {
+      Window(2, 0.3, 0.3, {.spacing_ns = 100, .median_spacing_ns = 100});
+      told += JudgeAfter(kNsPerS).size();
+    }
+    Window(2, 0, 0);
+    for (int second = 0; second < 4; ++second) told += JudgeAfter(kNsPerS).size();
+  }
+  EXPECT_GE(told, 3u);
+  EXPECT_LE(told, 7u) << "of ten times that it was slow, in 90 seconds";
+  for (int second = 0; second < 80; ++second) told += JudgeAfter(kNsPerS).size();
+  EXPECT_THAT(ranks_.slow(), IsEmpty());
+}
+
 TEST_F(SlowRanksTest, AnotherEpochOfTheGroupBeginsAnew) {
   Windows(2, 0.3, 0.3);
   ASSERT_THAT(JudgeSettled(), SizeIs(1));
