@@ -54,6 +54,7 @@ bool RegistrationMachine::TakeAnswer(LeaseCallId call) {
 
 LeaseCallId RegistrationMachine::NextCall(uint64_t timeout_ms, Now now) {
   call_ = LeaseCallId(++calls_);
+  call_timeout_ms_ = timeout_ms;
   call_overdue_ns_ = now.monotonic_ns + timeout_ms * kNsPerMs + kCallOverdueNs;
   return *call_;
 }
@@ -93,6 +94,7 @@ void RegistrationMachine::OnEvent(const RegisterAnswered& event, Now now, Regist
   was_registered_ = true;
   holds_lease_ = true;
   failures_in_row_ = 0;
+  last_answer_ = absl::OkStatus();
   retry_pace_.Reset();
   next_call_ns_ = now.monotonic_ns + RenewalIntervalNs();
   actions->push_back(LeaseGranted{lease_, token_key_changed});
@@ -119,6 +121,7 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
   lease_.ttl_ms = answer->ttl_ms;
   lease_.epoch = answer->epoch;
   failures_in_row_ = 0;
+  last_answer_ = absl::OkStatus();
   retry_pace_.Reset();
   next_call_ns_ =
       rank_became_absent_ ? last_renewal_ns_ + kShortestRenewalIntervalNs : now.monotonic_ns + RenewalIntervalNs();
@@ -188,12 +191,15 @@ void RegistrationMachine::Tick(Now now, RegistrationActions* actions) {
   }
   if (gave_up_ || groups_ended_) return;
   if (!was_registered_ && now.monotonic_ns >= start_deadline_ns_) {
-    return GiveUp(absl::DeadlineExceededError(
-                      absl::StrCat("not registered with the scheduler at ", options_.scheduler, " within ",
-                                   Seconds(options_.start_timeout_ms * kNsPerMs), ": ", Text(last_failure_),
-                                   ". Check that shoal-scheduler is running there and that the address is right; "
-                                   "--timeout sets how long to try")),
-                  actions);
+    const bool may_be_nobody = absl::IsUnavailable(last_failure_) || absl::IsDeadlineExceeded(last_failure_);
+    const std::string check =
+        may_be_nobody ? "If nobody answers there, check that shoal-scheduler is running and that the address is right; "
+                      : "";
+    return GiveUp(
+        absl::DeadlineExceededError(absl::StrCat("not registered with the scheduler at ", options_.scheduler,
+                                                 " within ", Seconds(options_.start_timeout_ms * kNsPerMs), ": ",
+                                                 Text(last_failure_), ". ", check, "--timeout sets how long to try")),
+        actions);
   }
   if (asked_to_drain_ && !holds_lease_) return Leave(actions);
   if (now.monotonic_ns >= next_call_ns_) Call(now, actions);
@@ -236,12 +242,27 @@ uint64_t RegistrationMachine::NextDeadlineNs() const {
 
 void RegistrationMachine::OnFailure(const absl::Status& status, Now now, RegistrationActions* actions) {
   const bool was_cancelled_as_overdue = call_overdue_ns_ == kNoDeadline;
-  last_failure_ = was_cancelled_as_overdue ? absl::DeadlineExceededError("no answer in time") : status;
+  NoteFailure(was_cancelled_as_overdue ? absl::DeadlineExceededError("no answer in time") : status);
   if (failures_in_row_++ == 0) outage_since_ns_ = now.monotonic_ns;
   ReportOutage(last_failure_, now, actions);
   // A scheduler that was started again grants its known servers one lease to show up, however short that is.
   const uint64_t longest_ns = was_registered_ ? RenewalIntervalNs() : kNoDeadline;
   next_call_ns_ = now.monotonic_ns + std::min(retry_pace_.Next(&jitter_), longest_ns);
+}
+
+// What the scheduler has said tells more than that it has not said anything since.
+void RegistrationMachine::NoteFailure(const absl::Status& newest) {
+  if (!absl::IsDeadlineExceeded(newest)) {
+    last_failure_ = newest;
+    last_answer_ = newest;
+    return;
+  }
+  // The end of the start has cut that call short.
+  const bool had_no_time = !was_registered_ && call_timeout_ms_ < kRegisterTimeoutMs;
+  if (had_no_time && !last_failure_.ok()) return;
+  last_failure_ = last_answer_.ok() ? newest
+                                    : absl::DeadlineExceededError(absl::StrCat(
+                                          Text(newest), "; the last answer before that was: ", Text(last_answer_)));
 }
 
 void RegistrationMachine::ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions) {

@@ -52,6 +52,7 @@ class RegistrationMachine {
   void EndOverdueCall(Now now, RegistrationActions* actions);
   void Call(Now now, RegistrationActions* actions);
   void OnFailure(const absl::Status& status, Now now, RegistrationActions* actions);
+  void NoteFailure(const absl::Status& newest);
   void ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions);
   void GiveUp(absl::Status why, RegistrationActions* actions);
   void Leave(RegistrationActions* actions);
@@ -72,6 +73,7 @@ class RegistrationMachine {
   ServerLease lease_;
   std::optional<LeaseCallId> call_;         // under way
   uint64_t call_overdue_ns_ = kNoDeadline;  // when to cancel it; kNoDeadline: it was cancelled for that
+  uint64_t call_timeout_ms_ = 0;            // of the newest one
   uint64_t calls_ = 0;                      // so far
   uint64_t next_call_ns_ = 0;
   uint64_t last_renewal_ns_ = 0;     // asked for
@@ -81,6 +83,7 @@ class RegistrationMachine {
   uint64_t last_report_ns_ = 0;
   std::string last_reported_text_;
   absl::Status last_failure_;
+  absl::Status last_answer_;  // that was no success, since the last one that was; OK: none
 };
 
 }  // namespace shoal

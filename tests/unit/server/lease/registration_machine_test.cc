@@ -1,5 +1,6 @@
 #include "server/lease/registration_machine.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -81,6 +82,25 @@ class RegistrationMachineTest : public ::testing::Test {
   }
   void Register(int key = 1) { AnswerRegister(Lease(key)); }
   void Renew() { AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(4)}); }
+
+  // Why the machine gives up when the scheduler can't save its state, and does not answer after the first seconds.
+  std::string FailTheStart(uint64_t answered_s) {
+    const uint64_t silent_ns = now_.monotonic_ns + answered_s * kNsPerS;
+    while (true) {
+      Tick();
+      for (const RegisterCall& call : Take<RegisterCall>()) {
+        const bool is_answered = now_.monotonic_ns < silent_ns;
+        now_.monotonic_ns += is_answered ? kNsPerMs : call.timeout_ms * kNsPerMs;
+        const std::string silence = "no answer within " + std::to_string(call.timeout_ms) + " ms";
+        Give(RegisterAnswered{
+            call.call, is_answered ? absl::UnavailableError("the state could not be saved: No space left on device")
+                                   : absl::DeadlineExceededError(silence)});
+      }
+      const std::vector<LeaseGivenUp> given_up = Take<LeaseGivenUp>();
+      if (!given_up.empty()) return std::string(given_up[0].why.message());
+      now_.monotonic_ns = std::max(now_.monotonic_ns, machine_.NextDeadlineNs());
+    }
+  }
 
   // To where the machine wants to act next; nothing is under way.
   void AdvanceToNextCall() {
@@ -248,6 +268,17 @@ TEST_F(RegistrationMachineTest, GivesUpAtTheStartWhenNobodyAnswers) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(given_up[0].why));
   EXPECT_THAT(std::string(given_up[0].why.message()), HasSubstr("sched:7070 within 10 s: Connection refused"));
   EXPECT_EQ(machine_.NextDeadlineNs(), kNoDeadline);
+}
+
+TEST_F(RegistrationMachineTest, ACallThatTheEndOfTheStartCutShortHidesNoAnswer) {
+  EXPECT_THAT(FailTheStart(/*answered_s=*/9),
+              HasSubstr("within 10 s: the state could not be saved: No space left on device. "));
+}
+
+TEST_F(RegistrationMachineTest, ASchedulerThatFallsSilentIsQuotedFromBefore) {
+  EXPECT_THAT(FailTheStart(/*answered_s=*/4),
+              HasSubstr("within 10 s: no answer within 2000 ms; the last answer before that was: the state could not "
+                        "be saved: No space left on device. If nobody answers"));
 }
 
 TEST_F(RegistrationMachineTest, ARefusalAtTheStartIsFinal) {
