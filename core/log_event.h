@@ -53,6 +53,8 @@ namespace shoal {
     "A server has joined the cluster.") \
   X(kServerReturned, "server-returned", kInfo, kScheduler, \
     "A lost server is back, in the same life of its process.") \
+  X(kServerRefused, "server-refused", kWarning, kScheduler, \
+    "A server was not let in; the text says why. Told once a minute at most while it asks again.") \
   X(kServerReplaced, "server-replaced", kInfo, kScheduler, \
     "A new process has taken the place of the server with its name.") \
   X(kServerDraining, "server-draining", kInfo, kScheduler, \

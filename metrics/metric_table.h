@@ -56,7 +56,7 @@ namespace shoal {
   X(kSchedulerEpoch, "shoal_scheduler_map_epoch", kGauge, "", \
     "Epoch of the cluster's shard map.") \
   X(kSchedulerServers, "shoal_scheduler_servers", kGauge, "state", \
-    "Dedicated servers that are live, or lost until they are back or 256 more have gone; live colocated ones.") \
+    "Dedicated servers: live, lost (until back, or 256 more have gone), refused within ten minutes; colocated ones.") \
   X(kSchedulerJobs, "shoal_scheduler_jobs", kGauge, "", \
     "Jobs with ranks that have not left.") \
   X(kSchedulerWorkers, "shoal_scheduler_workers", kGauge, "", \

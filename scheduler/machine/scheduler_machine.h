@@ -24,6 +24,7 @@
 #include "scheduler/machine/held_joins.h"
 #include "scheduler/machine/job_registry.h"
 #include "scheduler/machine/node_place.h"
+#include "scheduler/machine/refused_servers.h"
 #include "scheduler/machine/save_queue.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
@@ -79,6 +80,10 @@ class SchedulerMachine {
   void Answer(RequestHandle handle, const RegisterServer& request, Now now);
   void Answer(RequestHandle handle, const HeartbeatServer& request, Now now);
   void Answer(RequestHandle handle, const DeregisterServer& request, Now now);
+  // Answers it with `why`, and tells operators of it.
+  void RefuseServer(RequestHandle handle, const RegisterServer& request, const absl::Status& why, Now now);
+  // FailedPrecondition: no other node reaches the server, and the cluster has members on others.
+  absl::Status CheckReach(const RegisterServer& request) const;
   // FailedPrecondition: the server is for a job that is not open.
   absl::Status CheckServersJob(const RegisterServer& request) const;
 
@@ -237,6 +242,7 @@ class SchedulerMachine {
   const TokenKey token_key_;
   const uint64_t started_at_unix_ms_;
   ServerRegistry servers_;
+  RefusedServers refused_servers_;
   JobRegistry jobs_;
   GroupRounds rounds_;
   EventJournal journal_;

@@ -70,6 +70,7 @@ struct SchedulerNumbers {
   uint32_t servers_live = 0;  // dedicated ones, as servers_lost
   uint32_t servers_lost = 0;
   uint32_t servers_colocated = 0;  // live ones
+  uint32_t servers_refused = 0;    // not let in lately, as RefusedServers has them
   uint32_t jobs = 0;
   uint32_t workers = 0;
   MoveNumbers moves;

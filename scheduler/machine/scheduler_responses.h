@@ -143,6 +143,14 @@ struct ServerReported {
 
 struct Done {};
 
+// A process that was not let in lately.
+struct RefusedServerView {
+  std::string name;
+  std::string node;
+  std::string reason;
+  uint64_t newest_age_ms = 0;  // since it asked last
+};
+
 struct ClusterView {
   std::string cluster_id;
   Epoch epoch;
@@ -159,6 +167,7 @@ struct ClusterView {
   MoveNumbers moves;
   SaveNumbers saves;
   uint64_t newest_forgotten_event_unix_ms = 0;  // as of EventJournal
+  std::vector<RefusedServerView> refused_servers = {};
 };
 
 // Per second, lately.

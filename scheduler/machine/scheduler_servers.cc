@@ -2,9 +2,12 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/loopback_address.h"
 #include "scheduler/machine/request_checks.h"
 #include "scheduler/machine/scheduler_machine.h"
 
@@ -23,9 +26,12 @@ EventKind RegistrationKind(ServerRegistry::Change change) {
 }  // namespace
 
 void SchedulerMachine::Answer(RequestHandle handle, const RegisterServer& request, Now now) {
-  if (absl::Status status = CheckServersJob(request); !status.ok()) return ReplyNow(handle, status);
+  absl::Status status = CheckServersJob(request);
+  if (status.ok()) status = CheckReach(request);
+  if (!status.ok()) return RefuseServer(handle, request, status, now);
   const absl::StatusOr<ServerRegistry::Registration> registered = servers_.Register(request, now);
-  if (!registered.ok()) return ReplyNow(handle, registered.status());
+  if (!registered.ok()) return RefuseServer(handle, request, registered.status(), now);
+  refused_servers_.Forget(request);
   if (registered->change != ServerRegistry::Change::kNone) {
     saves_.NoteChange();
     const ServerState& server = *servers_.Find(registered->server);
@@ -45,6 +51,42 @@ void SchedulerMachine::Answer(RequestHandle handle, const RegisterServer& reques
                                                     .epoch = map_->epoch(),
                                                     .is_colocated = settings_.is_colocated})});
   CompleteGroups(now);
+}
+
+void SchedulerMachine::RefuseServer(RequestHandle handle, const RegisterServer& request, const absl::Status& why,
+                                    Now now) {
+  // A colocated server's job is over, or its process is: nobody has to do anything.
+  if (request.job != JobId()) return ReplyNow(handle, why);
+  const std::string reason(why.message());
+  // While the state can't be saved, events wait in memory.
+  if (refused_servers_.Note(request, reason, now) && !saves_.last_save_failed()) {
+    Record(EventKind::kServerRefused, absl::StrCat("server ", CleanText(request.name)),
+           absl::StrCat("node ", CleanText(request.node), ": ", reason), now);
+  }
+  ReplyNow(handle, why);
+}
+
+// Ranks of other nodes would be led to their own node, and blame the server. Boot ids alone tell nodes apart for sure:
+// a name may be chosen.
+absl::Status SchedulerMachine::CheckReach(const RegisterServer& request) const {
+  if (request.job != JobId() || request.addresses.empty() || !IsLoopbackAddress(request.addresses.front())) {
+    return absl::OkStatus();
+  }
+  const std::string node = CleanText(request.node);
+  const std::string boot_id = CleanText(request.boot_id);
+  std::vector<NodePlace> places;
+  servers_.AddLivePlaces(&places);
+  jobs_.AddLivePlaces(&places);
+  const auto other = std::ranges::find_if(
+      places, [&](const NodePlace& place) { return !place.boot_id.empty() && place.boot_id != boot_id; });
+  if (boot_id.empty() || other == places.end()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "server \"", CleanText(request.name), "\" on node ", node, " advertises ", CleanText(request.addresses.front()),
+      ", which leads every node to itself, and the cluster has members on other nodes, such as ",
+      std::string(other->node),
+      "; give the server an --advertise address that those reach (not the node's own name, where /etc/hosts has that "
+      "at "
+      "127.0.1.1)"));
 }
 
 absl::Status SchedulerMachine::CheckServersJob(const RegisterServer& request) const {

@@ -36,7 +36,8 @@ void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now now) 
                                         .leader = settings_.leader,
                                         .moves = moves_,
                                         .saves = save_numbers_,
-                                        .newest_forgotten_event_unix_ms = journal_.newest_forgotten_unix_ms()}));
+                                        .newest_forgotten_event_unix_ms = journal_.newest_forgotten_unix_ms(),
+                                        .refused_servers = refused_servers_.List(now)}));
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ListServers& request, Now now) {
@@ -52,6 +53,7 @@ SchedulerNumbers SchedulerMachine::Numbers(Now now) const {
                            .servers_live = servers_.CountOf(MemberPhase::kLive, /*colocated=*/false),
                            .servers_lost = servers_.CountOf(MemberPhase::kLost, /*colocated=*/false),
                            .servers_colocated = servers_.CountOf(MemberPhase::kLive, /*colocated=*/true),
+                           .servers_refused = static_cast<uint32_t>(refused_servers_.List(now).size()),
                            .jobs = jobs_.live_job_count(),
                            .workers = jobs_.live_worker_count(),
                            .moves = moves_,

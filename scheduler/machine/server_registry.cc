@@ -55,6 +55,26 @@ void ServerRegistry::Restore(const std::vector<ServerState>& servers, uint64_t n
   }
 }
 
+// A process that was started again on its node takes its place at once, however its predecessor ended. One on another
+// node more likely got the name by mistake, and the two would take the place from each other for ever.
+absl::Status ServerRegistry::CheckName(const RegisterServer& request) const {
+  const auto found = by_name_.find(request.name);
+  if (found == by_name_.end()) return absl::OkStatus();
+  const ServerState& live = servers_.at(found->second).state;
+  if (live.phase != MemberPhase::kLive || live.incarnation == request.incarnation) return absl::OkStatus();
+  const std::string node = CleanText(request.node);
+  const std::string boot_id = CleanText(request.boot_id);
+  if (AreOnOneNode(PlaceOf(live), {.node = node, .boot_id = boot_id})) return absl::OkStatus();
+  const std::string same = node == live.node ? ", another computer of that name" : "";
+  return absl::AlreadyExistsError(
+      absl::StrCat("a live server on node ", live.node, " (", live.addresses.front(), ") has the name ", live.name,
+                   ", and this one is on node ", node, same, " (", request.addresses.front(),
+                   "); give this one another --name, or, if it is to take that one's place, drain that one before. If "
+                   "that one is gone without a word, this one is let "
+                   "in when its lease of ",
+                   Seconds(lease_ttl_ns_), " has run out"));
+}
+
 absl::Status ServerRegistry::CheckRoom(const RegisterServer& request) const {
   size_t shards = request.addresses.size();
   for (const auto& [id, server] : servers_) {
@@ -84,6 +104,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
       CheckControlVersion(request.control_version, request.oldest_control_version, request.software_version,
                           absl::StrCat("server \"", CleanText(request.name), "\""));
   if (status.ok()) status = CheckRequest(request);
+  if (status.ok()) status = CheckName(request);
   if (status.ok()) status = CheckRoom(request);
   if (!status.ok()) return status;
 

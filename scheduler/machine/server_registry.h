@@ -42,9 +42,9 @@ class ServerRegistry {
   // Gives each live server a full lease from now.
   void Restore(const std::vector<ServerState>& servers, uint64_t next_server_id, Now now);
 
-  // Idempotent for the same incarnation. ALREADY_EXISTS: another live server has one of the addresses, or a newer
-  // process took this one's place. ABORTED: it was evicted. RESOURCE_EXHAUSTED: too many shards. InvalidArgument,
-  // FailedPrecondition: see request_checks.h.
+  // Idempotent for the same incarnation. ALREADY_EXISTS: a live server of another node has the name, another live
+  // server has one of the addresses, or a newer process took this one's place. ABORTED: it was evicted.
+  // RESOURCE_EXHAUSTED: too many shards. InvalidArgument, FailedPrecondition: see request_checks.h.
   absl::StatusOr<Registration> Register(const RegisterServer& request, Now now);
 
   // True: it is in the maps from now on, as it knows that it is not to leave any more. NOT_FOUND: not live, register
@@ -127,6 +127,7 @@ class ServerRegistry {
   static bool IsInMaps(const Server& server) {
     return server.state.phase == MemberPhase::kLive && !server.state.draining && server.recall == Recall::kNone;
   }
+  absl::Status CheckName(const RegisterServer& request) const;
   absl::Status CheckRoom(const RegisterServer& request) const;
   // NotFound, with the live servers: of a name that no server has.
   absl::Status NoneNamed(const std::string& name) const;

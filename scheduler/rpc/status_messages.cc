@@ -82,6 +82,13 @@ void ToMessage(const ClusterView& response, v1::Cluster* message) {
   message->set_newest_save_ns(response.saves.newest_ns);
   message->set_newest_save_unix_ms(response.saves.newest_unix_ms);
   message->set_newest_forgotten_event_unix_ms(response.newest_forgotten_event_unix_ms);
+  for (const RefusedServerView& view : response.refused_servers) {
+    v1::RefusedServer* const refused = message->add_refused_servers();
+    refused->set_name(view.name);
+    refused->set_node(view.node);
+    refused->set_reason(view.reason);
+    refused->set_newest_age_ms(view.newest_age_ms);
+  }
 }
 
 void ToMessage(const ServersPage& response, v1::ListServersResponse* message) {

@@ -55,7 +55,11 @@ class LinkedCluster(Cluster):
 
     def launch_server_on(self, node: Node, *more_options: str) -> Process:
         """Without waiting for it."""
-        options = ["--name", node.name, "--net-device", node.device, "--network-only", *more_options]
+        return self.launch_server_named(node.name, node, *more_options)
+
+    def launch_server_named(self, name: str, node: Node, *more_options: str) -> Process:
+        """Without waiting for it."""
+        options = ["--name", name, "--net-device", node.device, "--network-only", *more_options]
         with self.on(node):
             return self.launch_server(*options, advertise=node.address)
 

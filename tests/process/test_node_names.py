@@ -2,7 +2,9 @@
 
 import dataclasses
 import re
+import signal
 
+from cluster import SERVER_LISTENS
 from job_runs import digests
 from linked_cluster import LinkedCluster, linked_cluster
 
@@ -40,3 +42,22 @@ def test_ranks_with_a_host_name_each_on_one_node_share_a_server():
         assert len(ranks_with_servers(cluster)) == 1
         opened = group_opened(cluster)
         assert "2 servers on ranks' nodes" in opened and "on their own nodes" not in opened, opened
+
+
+def test_a_live_servers_name_is_not_taken_over_by_another_node():
+    with linked_cluster(1, 2) as cluster:
+        cluster.start_scheduler_on_control(lease_ttl_ms=5000)
+        first, second = cluster.network.servers
+        live = cluster.launch_server_named("taken", first)
+        live.wait_for_line(SERVER_LISTENS)
+        refused = cluster.launch_server_named("taken", second, "--timeout", "2000")
+        assert refused.wait() == 1
+        assert f"a live server on node {first.name}" in refused.output, f"{refused}"
+        assert f"this one is on node {second.name}" in refused.output, f"{refused}"
+        assert live.running() and cluster.servers()["taken"]["node"] == first.name
+        cluster.wait_for_event("server-refused", "server taken")
+        assert "server taken on" in cluster.shoalctl_text("status")
+        live.send(signal.SIGTERM)
+        assert live.wait() == 0
+        cluster.launch_server_named("taken", second).wait_for_line(SERVER_LISTENS)
+        assert cluster.servers()["taken"]["node"] == second.name

@@ -1,0 +1,120 @@
+// Servers that are not let in, what operators are told of servers, and what becomes of both while the state is not
+// saved.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/machine/refused_servers.h"
+#include "tests/unit/scheduler/machine/machine_harness.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string ReasonOf(const absl::Status& status) { return std::string(status.message()); }
+
+HeartbeatServer HeartbeatOf(ServerId server, uint64_t incarnation) { return {server, Incarnation(incarnation), {}}; }
+
+std::shared_ptr<const ShardMap> MapOf(MachineHarness& harness) {
+  return harness.Ask<std::shared_ptr<const ShardMap>>(GetShardMap());
+}
+
+RegisterServer ServerOn(const std::string& node, const std::string& boot_id, uint64_t incarnation) {
+  RegisterServer request = Server("a", incarnation, static_cast<uint32_t>(incarnation));
+  request.node = node;
+  request.boot_id = boot_id;
+  return request;
+}
+
+size_t EventCount(const MachineHarness& harness, const std::string& kind) {
+  const std::vector<std::string> kinds = harness.EventKinds();
+  return static_cast<size_t>(std::count(kinds.begin(), kinds.end(), kind));
+}
+
+TEST(MachineRefusedServersTest, ALiveServersNameIsNotTakenOverByAnotherNode) {
+  MachineHarness harness;
+  const auto live = harness.Ask<ServerRegistered>(ServerOn("rack1", "boot-1", 11));
+  const absl::Status refused = harness.Try(ServerOn("rack2", "boot-2", 12));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << "so that it asks again: the other one's lease may end";
+  EXPECT_THAT(ReasonOf(refused),
+              HasSubstr("a live server on node rack1 (10.0.0.1:11) has the name a, and this one is on "
+                        "node rack2 (10.0.0.1:12); give this one another --name"));
+  EXPECT_TRUE(harness.Try(HeartbeatOf(live.server, 11)).ok()) << "the live one goes on";
+  EXPECT_EQ(MapOf(harness)->epoch(), Epoch(1));
+  EXPECT_EQ(harness.Try(ServerOn("rack1", "boot-2", 12)).code(), absl::StatusCode::kAlreadyExists)
+      << "cloned nodes have one name";
+  harness.Ask<ServerRegistered>(ServerOn("renamed", "boot-1", 13));  // as a container is that is started again
+}
+
+TEST(MachineRefusedServersTest, AServerOfAnotherNodeTakesTheNameOnceItIsFree) {
+  for (const bool drained : {false, true}) {
+    MachineHarness harness;
+    const auto live = harness.Ask<ServerRegistered>(ServerOn("rack1", "boot-1", 11));
+    if (drained) {
+      EXPECT_TRUE(harness.Try(DeregisterServer{live.server, Incarnation(11), "drained"}).ok());
+    } else {
+      harness.Advance(kTtlMs);
+    }
+    const auto next = harness.Ask<ServerRegistered>(ServerOn("rack2", "boot-2", 12));
+    EXPECT_EQ(next.server, live.server);
+  }
+}
+
+TEST(MachineRefusedServersTest, OperatorsAreToldOfAServerThatIsRefusedUntilItIsIn) {
+  MachineHarness harness;
+  const auto live = harness.Ask<ServerRegistered>(ServerOn("rack1", "boot-1", 11));
+  for (int second = 0; second < 90; ++second) {
+    EXPECT_FALSE(harness.Try(ServerOn("rack2", "boot-2", 12)).ok());
+    harness.Advance(1000);
+    EXPECT_TRUE(harness.Try(HeartbeatOf(live.server, 11)).ok());
+  }
+  EXPECT_EQ(EventCount(harness, "server-refused"), 2u) << "once a minute";
+  EXPECT_EQ(harness.events().back().subject, "server a");
+  EXPECT_THAT(harness.events().back().reason, HasSubstr("node rack2: a live server on node rack1"));
+  const auto refused = harness.Ask<ClusterView>(GetCluster()).refused_servers;
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].node, "rack2");
+  EXPECT_EQ(refused[0].newest_age_ms, 1000u);
+  EXPECT_EQ(harness.machine().Numbers(harness.now()).servers_refused, 1u);
+  EXPECT_TRUE(harness.Try(DeregisterServer{live.server, Incarnation(11), "drained"}).ok());
+  harness.Ask<ServerRegistered>(ServerOn("rack2", "boot-2", 12));
+  EXPECT_THAT(harness.Ask<ClusterView>(GetCluster()).refused_servers, IsEmpty());
+}
+
+TEST(MachineRefusedServersTest, RefusedServersTakeNoMoreRoomHoweverManyAsk) {
+  MachineHarness harness;
+  for (uint64_t round = 0; round < 5; ++round) {
+    for (uint64_t i = 1; i < 100; ++i) {
+      RegisterServer request = Server("s" + std::to_string(i), i, 1);
+      request.control_version = 0;
+      EXPECT_FALSE(harness.Try(request).ok());
+    }
+  }
+  EXPECT_EQ(harness.Ask<ClusterView>(GetCluster()).refused_servers.size(), kMostRefusedServers);
+  EXPECT_EQ(EventCount(harness, "server-refused"), kMostRefusedServers) << "within a minute";
+  harness.Advance(kRefusedShownNs / kMs + 1);
+  EXPECT_THAT(harness.Ask<ClusterView>(GetCluster()).refused_servers, IsEmpty());
+}
+
+TEST(MachineRefusedServersTest, AServerThatOnlyItsOwnNodeReachesIsRefusedWhereThereAreOthers) {
+  MachineHarness harness;
+  RegisterServer loopback = ServerOn("rack1", "boot-1", 11);
+  loopback.addresses = {"127.0.1.1:4567"};
+  harness.Ask<ServerRegistered>(loopback);  // alone, as on a laptop
+  RegisterServer second = ServerOn("rack2", "boot-2", 12);
+  second.name = "b";
+  second.addresses = {"127.0.0.1:4567"};
+  const absl::Status refused = harness.Try(second);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(ReasonOf(refused),
+              HasSubstr("advertises 127.0.0.1:4567, which leads every node to itself, and the cluster "
+                        "has members on other nodes, such as rack1"));
+  second.addresses = {"10.0.0.12:4567"};
+  harness.Ask<ServerRegistered>(second);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
