@@ -34,7 +34,9 @@ namespace shoal {
   X(kSchedulerReached, "scheduler-reached", kInfo, kScheduler, \
     "Heartbeats arrive again after scheduler-cut-off.") \
   X(kSaveFailed, "save-failed", kError, kScheduler, \
-    "The state could not be saved; what depends on it is refused until a save succeeds.") \
+    "The state could not be saved; what depends on it is refused until a save succeeds. Told once a minute at most.") \
+  X(kSavedAgain, "saved-again", kInfo, kScheduler, \
+    "A save has succeeded after save-failed.") \
   X(kLeadingBegan, "leading-began", kInfo, kScheduler, \
     "This scheduler became the leader.") \
   X(kLeadingEnded, "leading-ended", kInfo, kScheduler, \

@@ -63,12 +63,7 @@ SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedStat
 
 void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
   if (!RenewLeasesAfterStall(now) && !RenewLeasesWhileCutOff(now)) {
-    const std::vector<ServerState> lost = servers_.ExpireLeases(now);
-    for (const ServerState& server : lost) {
-      saves_.NoteChange();
-      Record(EventKind::kServerLost, absl::StrCat("server ", server.name), server.reason, now);
-    }
-    if (!lost.empty()) RebuildMap(now);
+    ExpireServers(now);
     const std::vector<JobRegistry::Gone> gone =
         jobs_.ExpireLeases([this](JobId job, JobRank rank) { return held_joins_.HasFor(job, rank); }, now);
     for (const JobRegistry::Gone& each : gone) {
@@ -82,6 +77,15 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
   traces_.Tick(now);
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
   HandOut(now, actions);
+}
+
+void SchedulerMachine::ExpireServers(Now now) {
+  const std::vector<ServerState> lost = servers_.ExpireLeases(now);
+  for (const ServerState& server : lost) {
+    saves_.NoteChange();
+    Record(EventKind::kServerLost, absl::StrCat("server ", server.name), server.reason, now);
+  }
+  if (!lost.empty()) RebuildMap(now);
 }
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
@@ -100,8 +104,14 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
   if (saves_.last_save_failed()) {
     // No process can be told that it is a member while the store fails, so none is lost for not renewing, and a loss
-    // could not be saved.
-    servers_.RenewAll(now);
+    // could not be saved. But a server that waits to be let in would ask again if it were still there: nothing that
+    // anybody knows of is taken back with it.
+    if (now.monotonic_ns < due_ns + patience_ns) {
+      servers_.RenewThoseThatAreSaved(now);
+      ExpireServers(now);
+    } else {
+      servers_.RenewAll(now);
+    }
     jobs_.RenewLeases(/*ends_processes=*/false, now);
     return true;
   }
@@ -225,6 +235,11 @@ void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions
   if (event.status.ok()) {
     // Nobody could renew a lease for certain while the store failed.
     if (saves_.OnSaved(event.number)) {
+      Record(EventKind::kSavedAgain, settings_.store,
+             absl::StrCat("the state is saved again, after ", save_trouble_.failures(), " failed saves in ",
+                          Seconds((now.unix_ms - std::min(now.unix_ms, save_trouble_.since_unix_ms())) * kNsPerMs)),
+             now);
+      save_trouble_ = SaveTrouble();
       servers_.RenewAll(now);
       jobs_.RenewLeases(/*ends_processes=*/true, now);
     }
@@ -240,13 +255,16 @@ void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions
 
 void SchedulerMachine::SaveHasFailed(const Persisted& event, Now now) {
   const std::vector<RequestHandle> unsaved = saves_.OnSaveFailed(event.number, now);
+  servers_.OnSaveFailed(now);
   const std::string reason = absl::StrCat("the state could not be saved: ", event.status.message());
-  journal_.AppendUnnumbered({.at_unix_ms = now.unix_ms,
-                             .kind = EventKind::kSaveFailed,
-                             .subject = settings_.store,
-                             .reason = reason,
-                             .epoch = published_->epoch()},
-                            &actions_);
+  if (save_trouble_.Note(std::string(event.status.message()), now)) {
+    journal_.AppendUnnumbered({.at_unix_ms = now.unix_ms,
+                               .kind = EventKind::kSaveFailed,
+                               .subject = settings_.store,
+                               .reason = reason,
+                               .epoch = published_->epoch()},
+                              &actions_);
+  }
   for (const RequestHandle handle : unsaved) {
     ReplyNow(handle, absl::UnavailableError(absl::StrCat(reason, "; fix the store, then try again")));
   }

@@ -206,6 +206,8 @@ class SchedulerMachine {
   void Answer(RequestHandle handle, const ListJobs& request, Now now);
   void Answer(RequestHandle handle, const GetShardMap& request, Now now);
 
+  // Servers whose leases have run out are lost.
+  void ExpireServers(Now now);
   // Leases that ran out while they could not be renewed start anew; false if there are none.
   bool RenewLeasesAfterStall(Now now);
   bool RenewLeasesWhileCutOff(Now now);
@@ -258,6 +260,7 @@ class SchedulerMachine {
   std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved
   MoveNumbers moves_;
   SaveNumbers save_numbers_;
+  SaveTrouble save_trouble_;
   uint64_t next_group_id_ = 1;
   uint64_t next_move_ns_ = kNoDeadline;  // no group that waits may move, or is given up, before
   SchedulerActions actions_;             // decided, and not handed out yet

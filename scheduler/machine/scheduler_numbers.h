@@ -44,6 +44,7 @@ struct SaveNumbers {
   // Of the newest one that succeeded; 0: none has.
   uint64_t newest_ns = 0;
   uint64_t newest_unix_ms = 0;  // when it ended
+  uint64_t newest_failure_unix_ms = 0;
   uint64_t succeeded = 0;
   uint64_t failed = 0;
 
@@ -53,10 +54,35 @@ struct SaveNumbers {
     const auto bound =
         std::lower_bound(kSaveBoundsMs.begin(), kSaveBoundsMs.end(), (took_ns + kNsPerMs - 1) / kNsPerMs);
     ++counts[static_cast<size_t>(bound - kSaveBoundsMs.begin())];
+    if (!has_succeeded) newest_failure_unix_ms = now.unix_ms;
     if (!has_succeeded) return;
     newest_ns = took_ns;
     newest_unix_ms = now.unix_ms;
   }
+};
+
+// Why saves fail, since the last one that succeeded.
+class SaveTrouble {
+ public:
+  // True: it is to be told, because it is the first one, or says something else, or was told long ago.
+  bool Note(const std::string& reason, Now now) {
+    constexpr uint64_t kToldAgainNs = 60 * kNsPerS;
+    const bool is_told = failures_ > 0 && reason == reason_ && now.monotonic_ns - told_ns_ < kToldAgainNs;
+    if (failures_++ == 0) since_unix_ms_ = now.unix_ms;
+    if (!is_told) told_ns_ = now.monotonic_ns;
+    reason_ = reason;
+    return !is_told;
+  }
+
+  const std::string& reason() const { return reason_; }  // of the newest failure; empty: the newest save succeeded
+  uint64_t since_unix_ms() const { return since_unix_ms_; }
+  uint64_t failures() const { return failures_; }
+
+ private:
+  std::string reason_;
+  uint64_t failures_ = 0;
+  uint64_t since_unix_ms_ = 0;
+  uint64_t told_ns_ = 0;
 };
 
 // Of groups, since this scheduler began to lead.

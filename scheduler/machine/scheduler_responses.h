@@ -168,6 +168,8 @@ struct ClusterView {
   SaveNumbers saves;
   uint64_t newest_forgotten_event_unix_ms = 0;  // as of EventJournal
   std::vector<RefusedServerView> refused_servers = {};
+  std::string save_failure = "";  // why saves fail; empty: the newest one succeeded
+  uint64_t saves_fail_since_unix_ms = 0;
 };
 
 // Per second, lately.

@@ -32,7 +32,8 @@ void SchedulerMachine::Answer(RequestHandle handle, const RegisterServer& reques
   const absl::StatusOr<ServerRegistry::Registration> registered = servers_.Register(request, now);
   if (!registered.ok()) return RefuseServer(handle, request, registered.status(), now);
   refused_servers_.Forget(request);
-  if (registered->change != ServerRegistry::Change::kNone) {
+  const bool is_news = registered->change != ServerRegistry::Change::kNone;
+  if (is_news) {
     saves_.NoteChange();
     const ServerState& server = *servers_.Find(registered->server);
     Record(RegistrationKind(registered->change), absl::StrCat("server ", server.name),
@@ -43,7 +44,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const RegisterServer& reques
     jobs_.ForgetExclusions(registered->server);
     RebuildMap(now);
   }
-  if (!saves_.all_saved()) servers_.HoldLease(registered->server);
+  if (!saves_.all_saved()) servers_.HoldLease(registered->server, is_news, saves_.last_save_failed(), now);
   AfterSave(BeginServerLease{registered->server, request.incarnation});
   AfterSave(Reply{handle, Response(ServerRegistered{.server = registered->server,
                                                     .lease_ttl_ms = settings_.lease_ttl_ms,

@@ -37,7 +37,9 @@ void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now now) 
                                         .moves = moves_,
                                         .saves = save_numbers_,
                                         .newest_forgotten_event_unix_ms = journal_.newest_forgotten_unix_ms(),
-                                        .refused_servers = refused_servers_.List(now)}));
+                                        .refused_servers = refused_servers_.List(now),
+                                        .save_failure = save_trouble_.reason(),
+                                        .saves_fail_since_unix_ms = save_trouble_.since_unix_ms()}));
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ListServers& request, Now now) {

@@ -179,10 +179,27 @@ absl::StatusOr<bool> ServerRegistry::Renew(const HeartbeatServer& request, Now n
   return std::exchange(server.recall, Recall::kNone) == Recall::kTold;
 }
 
+void ServerRegistry::HoldLease(ServerId id, bool is_news, bool has_save_failed, Now now) {
+  Server& server = servers_.at(id);
+  server.is_unsaved_news = server.is_unsaved_news || is_news;
+  server.lease_expires_ns = kNoDeadline;
+  if (has_save_failed) OnSaveFailed(now);
+}
+
+void ServerRegistry::OnSaveFailed(Now now) {
+  for (auto& [id, server] : servers_) {
+    if (!server.is_unsaved_news || server.lease_expires_ns != kNoDeadline) continue;
+    server.lease_expires_ns = now.monotonic_ns + std::max(lease_ttl_ns_, kUnsavedServerPatienceNs);
+    next_expiry_ns_ = std::min(next_expiry_ns_, server.lease_expires_ns);
+  }
+}
+
 void ServerRegistry::BeginLease(ServerId id, Incarnation incarnation, Now now) {
   const auto found = servers_.find(id);
   if (found == servers_.end() || found->second.state.phase != MemberPhase::kLive) return;
-  if (found->second.state.incarnation == incarnation) GrantLease(&found->second, now);
+  if (found->second.state.incarnation != incarnation) return;
+  found->second.is_unsaved_news = false;
+  GrantLease(&found->second, now);
 }
 
 absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request) {
@@ -278,7 +295,10 @@ std::vector<ServerState> ServerRegistry::ExpireLeases(Now now) {
     const uint64_t silent_ns = now.monotonic_ns - server.last_heartbeat_ns;
     lost.push_back(server.state);
     lost.back().phase = MemberPhase::kLost;
-    lost.back().reason = absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")");
+    lost.back().reason = server.is_unsaved_news ? absl::StrCat("no sign of its process for ", Seconds(silent_ns),
+                                                               ", and that it had come was not saved yet")
+                                                : absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ",
+                                                               Seconds(lease_ttl_ns_), ")");
     MarkGone(&server, MemberPhase::kLost, lost.back().reason);
   }
   return lost;
@@ -290,6 +310,15 @@ void ServerRegistry::RenewAll(Now now) {
     if (server.state.phase == MemberPhase::kLive) server.lease_expires_ns = expires_ns;
   }
   next_expiry_ns_ = live_count_ == 0 ? kNoDeadline : expires_ns;
+}
+
+void ServerRegistry::RenewThoseThatAreSaved(Now now) {
+  next_expiry_ns_ = kNoDeadline;
+  for (auto& [id, server] : servers_) {
+    if (server.state.phase != MemberPhase::kLive) continue;
+    if (!server.is_unsaved_news) server.lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;
+    next_expiry_ns_ = std::min(next_expiry_ns_, server.lease_expires_ns);
+  }
 }
 
 void ServerRegistry::ExtendLeasesOnce(Now now) {
@@ -447,6 +476,7 @@ void ServerRegistry::GrantLease(Server* server, Now now) {
 void ServerRegistry::MarkGone(Server* server, MemberPhase phase, const std::string& reason) {
   server->state.phase = phase;
   server->state.reason = reason;
+  server->is_unsaved_news = false;
   server->gone_order = next_gone_order_++;
   --live_count_;
   ForgetOldest();

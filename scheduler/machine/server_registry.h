@@ -27,6 +27,8 @@
 namespace shoal::scheduler {
 
 inline constexpr size_t kMaxGoneServers = 256;
+// A process that waits to be let in asks every three seconds at least (server/lease).
+inline constexpr uint64_t kUnsavedServerPatienceNs = 10 * kNsPerS;
 
 class ServerRegistry {
  public:
@@ -65,14 +67,19 @@ class ServerRegistry {
   // Null: no server has the name.
   const ServerState* FindByName(const std::string& name) const;
 
-  // The process does not know yet that it is registered: its lease does not run out before BeginLease.
-  void HoldLease(ServerId id) { servers_.at(id).lease_expires_ns = kNoDeadline; }
+  // The process does not know yet that it is registered: its lease does not run out before BeginLease. `is_news`: what
+  // has to be saved before is its own coming. Once a save has failed, such a process has to ask again and again, and is
+  // lost when it has ceased to.
+  void HoldLease(ServerId id, bool is_news, bool has_save_failed, Now now);
+  void OnSaveFailed(Now now);
   // The lease of the live server counts from now, if it is that process.
   void BeginLease(ServerId id, Incarnation incarnation, Now now);
   // Those whose lease ran out, now lost, with the reason.
   std::vector<ServerState> ExpireLeases(Now now);
   // Gives every live server a full lease from now.
   void RenewAll(Now now);
+  // The same, but for those whose own coming is not saved.
+  void RenewThoseThatAreSaved(Now now);
   // As JobRegistry::ExtendLeasesOnce.
   void ExtendLeasesOnce(Now now);
   // No lease runs out before this; kNoDeadline if none is held.
@@ -116,7 +123,8 @@ class ServerRegistry {
     LoadGrowth growth = {};  // of its load
     bool heard = false;      // its load is known: it has sent a heartbeat to this scheduler
     uint64_t lease_expires_ns = 0;
-    bool lease_extended = false;  // since the last heartbeat
+    bool is_unsaved_news = false;  // as HoldLease says
+    bool lease_extended = false;   // since the last heartbeat
     uint64_t last_heartbeat_ns = 0;
     uint64_t gone_order = 0;  // the higher, the later it was gone
   };

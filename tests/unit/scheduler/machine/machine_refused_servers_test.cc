@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "scheduler/machine/refused_servers.h"
+#include "scheduler/machine/save_queue.h"
 #include "tests/unit/scheduler/machine/machine_harness.h"
 
 namespace shoal::scheduler {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -114,6 +116,72 @@ TEST(MachineRefusedServersTest, AServerThatOnlyItsOwnNodeReachesIsRefusedWhereTh
                         "has members on other nodes, such as rack1"));
   second.addresses = {"10.0.0.12:4567"};
   harness.Ask<ServerRegistered>(second);
+}
+
+// The saves of so many seconds fail, one in each.
+void FailSaves(MachineHarness& harness, int seconds, const std::string& why) {
+  for (int i = 0; i < seconds; ++i) {
+    ASSERT_TRUE(harness.save_under_way());
+    harness.FinishSave(absl::ResourceExhaustedError(why));
+    harness.Advance(kSaveRetryNs / kMs);
+  }
+}
+
+TEST(MachineFailedSavesTest, WhySavesFailIsShownWhileTheyDoAndToldOnceAMinute) {
+  MachineHarness harness;
+  harness.set_save_at_once(false);
+  harness.Send(Server("a", 11, 1));
+  FailSaves(harness, 65, "No space left on device");
+  EXPECT_EQ(EventCount(harness, "save-failed"), 2u);
+  FailSaves(harness, 1, "Read-only file system");
+  EXPECT_EQ(EventCount(harness, "save-failed"), 3u) << "it says something else";
+  auto cluster = harness.Ask<ClusterView>(GetCluster());
+  EXPECT_EQ(cluster.save_failure, "Read-only file system");
+  EXPECT_EQ(cluster.now_unix_ms - cluster.saves_fail_since_unix_ms, 66'000u);
+  harness.set_save_at_once(true);
+  harness.FinishSave();
+  cluster = harness.Ask<ClusterView>(GetCluster());
+  EXPECT_EQ(cluster.save_failure, "");
+  EXPECT_EQ(cluster.now_unix_ms - cluster.saves.newest_failure_unix_ms, 1000u);
+  EXPECT_THAT(harness.EventKinds(), Contains("saved-again"));
+}
+
+TEST(MachineFailedSavesTest, AServerWhoseComingIsNotSavedIsNoMoreLiveThanItsProcess) {
+  MachineHarness harness;
+  const auto known = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  harness.set_save_at_once(false);
+  harness.Send(Server("b", 12, 2));
+  for (int i = 0; i < 5; ++i) {
+    FailSaves(harness, 3, "No space left on device");
+    harness.Send(Server("b", 12, 2));
+  }
+  EXPECT_EQ(harness.Servers()[1].state.phase, MemberPhase::kLive) << "it asks again and again";
+  FailSaves(harness, static_cast<int>(kUnsavedServerPatienceNs / kSaveRetryNs), "No space left on device");
+  const ServerState gone = harness.Servers()[1].state;
+  EXPECT_EQ(gone.phase, MemberPhase::kLost);
+  EXPECT_THAT(gone.reason, HasSubstr("no sign of its process for 10 s, and that it had come was not saved yet"));
+  EXPECT_EQ(harness.Servers()[0].state.phase, MemberPhase::kLive) << "nobody can renew while the store fails";
+  harness.set_save_at_once(true);
+  harness.FinishSave();
+  EXPECT_EQ(MapOf(harness)->shards().size(), 1u);
+  EXPECT_TRUE(harness.Try(HeartbeatOf(known.server, 11)).ok());
+}
+
+TEST(MachineFailedSavesTest, ASaveThatTakesLongIsNoEndOfTheServerThatWaitsForIt) {
+  MachineHarness harness;
+  harness.set_save_at_once(false);
+  const RequestHandle first = harness.Send(Server("a", 11, 1));
+  for (int i = 0; i < 10; ++i) {
+    harness.Advance(3000);
+    harness.Send(Server("a", 11, 1));
+  }
+  harness.set_save_at_once(true);
+  harness.FinishSave();
+  EXPECT_TRUE(harness.HasReply(first));
+  harness.Advance(kTtlMs - 1);
+  EXPECT_EQ(harness.Servers()[0].state.phase, MemberPhase::kLive) << "its lease counts from the answer";
+  harness.Advance(1);
+  EXPECT_EQ(harness.Servers()[0].state.phase, MemberPhase::kLost);
 }
 
 }  // namespace
