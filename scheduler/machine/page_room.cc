@@ -52,7 +52,7 @@ bool PageRoom::Take(size_t bytes) {
 }
 
 size_t MostBytes(const ServerView& server) {
-  constexpr size_t kNumbers = 6;
+  constexpr size_t kNumbers = 8;
   const ServerState& state = server.state;
   constexpr size_t kRatesBytes = kLengthBytes + 6 * kFractionBytes;
   size_t bytes = kLengthBytes + kNumbers * kNumberBytes + kFlagBytes + TextBytes(state.name) + TextBytes(state.node) +

@@ -40,7 +40,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const UndrainServer& request
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const EvictServer& request, Now now) {
-  const absl::StatusOr<ServerState> evicted = servers_.Evict(request.name);
+  const absl::StatusOr<ServerState> evicted = servers_.Evict(request.name, now);
   if (!evicted.ok()) return ReplyNow(handle, evicted.status());
   saves_.NoteChange();
   Record(EventKind::kServerEvicted, absl::StrCat("server ", evicted->name), evicted->reason, now);

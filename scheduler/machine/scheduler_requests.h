@@ -99,6 +99,7 @@ struct HeartbeatServer {
   ServerLoad load;
   std::vector<AbsentRankReport> absent_ranks;
   std::vector<LateRankReport> late_ranks = {};
+  uint64_t now_unix_ms = 0;  // by its clock; 0: not told
 };
 
 struct DeregisterServer {

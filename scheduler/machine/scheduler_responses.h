@@ -187,7 +187,8 @@ struct ServerView {
   bool heard = false;  // its load is known to this scheduler
   uint64_t last_heartbeat_age_ms = 0;
   ServerLoad load;
-  std::optional<ServerRates> rates;  // nullopt: not known yet
+  std::optional<ServerRates> rates;                      // nullopt: not known yet
+  std::optional<int64_t> clock_ahead_ms = std::nullopt;  // of the scheduler's; nullopt: not known
 };
 
 struct ServersPage {

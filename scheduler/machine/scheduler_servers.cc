@@ -124,7 +124,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& reque
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const DeregisterServer& request, Now now) {
-  const absl::StatusOr<bool> was_live = servers_.Deregister(request);
+  const absl::StatusOr<bool> was_live = servers_.Deregister(request, now);
   if (!was_live.ok()) return Refuse(handle, was_live.status());
   if (*was_live) {
     saves_.NoteChange();

@@ -59,7 +59,8 @@ struct ServerState {
   std::string transports;
   std::string software_version;
   uint64_t registered_at_unix_ms = 0;
-  JobId job;  // of a colocated server: the only job that it serves; 0: it serves all jobs
+  JobId job;                     // of a colocated server: the only job that it serves; 0: it serves all jobs
+  uint64_t gone_at_unix_ms = 0;  // since when it is not live; 0: it is, or that is not known
 
   friend bool operator==(const ServerState&, const ServerState&) = default;
 };

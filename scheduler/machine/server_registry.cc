@@ -50,7 +50,10 @@ void ServerRegistry::Restore(const std::vector<ServerState>& servers, uint64_t n
       GrantLease(&server, now);
     } else {
       server.gone_order = next_gone_order_++;
-      server.last_heartbeat_ns = now.monotonic_ns;  // not known: as if it had gone just now
+      // Of one from which this scheduler has heard nothing, that is as long ago as it went. If that is not known, as if
+      // it had gone just now.
+      const uint64_t gone_ms = state.gone_at_unix_ms == 0 ? now.unix_ms : std::min(state.gone_at_unix_ms, now.unix_ms);
+      server.last_heartbeat_ns = now.monotonic_ns - (now.unix_ms - gone_ms) * kNsPerMs;  // wraps, as does what reads it
     }
   }
 }
@@ -124,6 +127,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
   if (was_live && before.incarnation != request.incarnation) state.evicted_incarnation = before.incarnation;
   state.phase = MemberPhase::kLive;
   state.reason.clear();
+  state.gone_at_unix_ms = 0;
   state.node = CleanText(request.node);
   state.boot_id = CleanText(request.boot_id);
   state.addresses = request.addresses;
@@ -171,6 +175,8 @@ absl::StatusOr<bool> ServerRegistry::Renew(const HeartbeatServer& request, Now n
                                             "); register again"));
   }
   NoteLoad(request.load, now, &server);
+  server.clock_ahead_ms.reset();
+  if (request.now_unix_ms != 0) server.clock_ahead_ms = static_cast<int64_t>(request.now_unix_ms - now.unix_ms);
   GrantLease(&server, now);
   if (server.recall == Recall::kToBeTold) {
     server.recall = Recall::kTold;  // by the answer to this heartbeat
@@ -202,7 +208,7 @@ void ServerRegistry::BeginLease(ServerId id, Incarnation incarnation, Now now) {
   GrantLease(&found->second, now);
 }
 
-absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request) {
+absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request, Now now) {
   const auto found = servers_.find(request.server);
   if (found == servers_.end() || found->second.state.incarnation != request.incarnation) {
     return absl::NotFoundError(absl::StrCat("no server has id ", request.server.value(), " and incarnation ",
@@ -210,7 +216,8 @@ absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request)
   }
   const bool was_live = found->second.state.phase == MemberPhase::kLive;
   if (was_live) {
-    MarkGone(&found->second, MemberPhase::kLeft, request.reason.empty() ? "deregistered" : CleanText(request.reason));
+    MarkGone(&found->second, MemberPhase::kLeft, request.reason.empty() ? "deregistered" : CleanText(request.reason),
+             now);
   }
   return was_live;
 }
@@ -258,7 +265,7 @@ absl::StatusOr<bool> ServerRegistry::Undrain(const std::string& name) {
   return true;
 }
 
-absl::StatusOr<ServerState> ServerRegistry::Evict(const std::string& name) {
+absl::StatusOr<ServerState> ServerRegistry::Evict(const std::string& name, Now now) {
   const absl::StatusOr<Server*> server = FindForOperator(name, "evict");
   if (!server.ok()) return server.status();
   ServerState& state = (*server)->state;
@@ -268,7 +275,7 @@ absl::StatusOr<ServerState> ServerRegistry::Evict(const std::string& name) {
   ServerState lost = state;
   lost.phase = MemberPhase::kLost;
   lost.reason = kEvicted;
-  MarkGone(*server, MemberPhase::kLost, kEvicted);
+  MarkGone(*server, MemberPhase::kLost, kEvicted, now);
   return lost;
 }
 
@@ -299,7 +306,7 @@ std::vector<ServerState> ServerRegistry::ExpireLeases(Now now) {
                                                                ", and that it had come was not saved yet")
                                                 : absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ",
                                                                Seconds(lease_ttl_ns_), ")");
-    MarkGone(&server, MemberPhase::kLost, lost.back().reason);
+    MarkGone(&server, MemberPhase::kLost, lost.back().reason, now);
   }
   return lost;
 }
@@ -431,7 +438,8 @@ absl::StatusOr<ServersPage> ServerRegistry::Page(const ListServers& request, Now
                        .heard = server.heard,
                        .last_heartbeat_age_ms = (now.monotonic_ns - server.last_heartbeat_ns) / kNsPerMs,
                        .load = server.load,
-                       .rates = RatesOf(server)};
+                       .rates = RatesOf(server),
+                       .clock_ahead_ms = server.clock_ahead_ms};
     const bool is_full = request.page_size != 0 && page.servers.size() == request.page_size;
     if (is_full || !room.Take(MostBytes(view))) {
       page.next_page_token = absl::StrCat(id.value());
@@ -473,9 +481,10 @@ void ServerRegistry::GrantLease(Server* server, Now now) {
   next_expiry_ns_ = std::min(next_expiry_ns_, server->lease_expires_ns);
 }
 
-void ServerRegistry::MarkGone(Server* server, MemberPhase phase, const std::string& reason) {
+void ServerRegistry::MarkGone(Server* server, MemberPhase phase, const std::string& reason, Now now) {
   server->state.phase = phase;
   server->state.reason = reason;
+  server->state.gone_at_unix_ms = now.unix_ms;
   server->is_unsaved_news = false;
   server->gone_order = next_gone_order_++;
   --live_count_;

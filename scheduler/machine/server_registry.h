@@ -54,7 +54,7 @@ class ServerRegistry {
   absl::StatusOr<bool> Renew(const HeartbeatServer& request, Now now);
 
   // True if it was live until now. NOT_FOUND: no such server or incarnation.
-  absl::StatusOr<bool> Deregister(const DeregisterServer& request);
+  absl::StatusOr<bool> Deregister(const DeregisterServer& request, Now now);
 
   // The live server of that name is taken out of the maps; true if it was in them until now. NOT_FOUND: no server has
   // the name. FAILED_PRECONDITION: it is not live, or it is colocated with a rank of a job.
@@ -63,7 +63,7 @@ class ServerRegistry {
   // has heard of that, with the second heartbeat from now: until then it refuses groups. Errors: those of Drain.
   absl::StatusOr<bool> Undrain(const std::string& name);
   // The live server of that name is lost at once, and its process is not let in again. Errors: those of Drain.
-  absl::StatusOr<ServerState> Evict(const std::string& name);
+  absl::StatusOr<ServerState> Evict(const std::string& name, Now now);
   // Null: no server has the name.
   const ServerState* FindByName(const std::string& name) const;
 
@@ -120,8 +120,9 @@ class ServerRegistry {
     ServerState state;
     Recall recall = Recall::kNone;
     ServerLoad load;
-    LoadGrowth growth = {};  // of its load
-    bool heard = false;      // its load is known: it has sent a heartbeat to this scheduler
+    LoadGrowth growth = {};                 // of its load
+    bool heard = false;                     // its load is known: it has sent a heartbeat to this scheduler
+    std::optional<int64_t> clock_ahead_ms;  // of the scheduler's, by its newest heartbeat
     uint64_t lease_expires_ns = 0;
     bool is_unsaved_news = false;  // as HoldLease says
     bool lease_extended = false;   // since the last heartbeat
@@ -142,7 +143,7 @@ class ServerRegistry {
   // What an operator wants of it: "drain". Errors: those of Drain.
   absl::StatusOr<Server*> FindForOperator(const std::string& name, std::string_view wanted);
   void GrantLease(Server* server, Now now);
-  void MarkGone(Server* server, MemberPhase phase, const std::string& reason);
+  void MarkGone(Server* server, MemberPhase phase, const std::string& reason, Now now);
   void ForgetOldest();
 
   const uint64_t lease_ttl_ns_;

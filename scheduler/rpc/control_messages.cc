@@ -71,6 +71,7 @@ HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message) {
                           .incarnation = Incarnation(message.incarnation()),
                           .load = FromMessage(message.load()),
                           .absent_ranks = {}};
+  request.now_unix_ms = message.now_unix_ms();
   for (const v1::AbsentRank& absent : message.absent_ranks()) {
     request.absent_ranks.push_back({.job = JobId(absent.job_id()),
                                     .group = GroupId(absent.group_id()),

@@ -114,6 +114,7 @@ void ToMessage(const ServersPage& response, v1::ListServersResponse* message) {
     server->set_job_id(view.state.job.value());
     ToMessage(view.load, server->mutable_load());
     if (view.rates.has_value()) ToMessage(*view.rates, server->mutable_rates());
+    if (view.clock_ahead_ms.has_value()) server->set_clock_ahead_ms(*view.clock_ahead_ms);
   }
 }
 

@@ -43,6 +43,7 @@ void Encode(const ServerState& server, v1::StoredServer* stored) {
   stored->set_registered_at_unix_ms(server.registered_at_unix_ms);
   stored->set_job_id(server.job.value());
   stored->set_draining(server.draining);
+  stored->set_gone_at_unix_ms(server.gone_at_unix_ms);
 }
 
 void Encode(const GroupOpening& opening, v1::StoredOpening* stored) {
@@ -157,6 +158,7 @@ absl::StatusOr<ServerState> Decode(const v1::StoredServer& stored) {
   server.transports = stored.transports();
   server.software_version = stored.software_version();
   server.registered_at_unix_ms = stored.registered_at_unix_ms();
+  server.gone_at_unix_ms = stored.gone_at_unix_ms();
   server.job = JobId(stored.job_id());
   server.draining = stored.draining();
   return server;

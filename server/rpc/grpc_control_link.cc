@@ -101,6 +101,9 @@ class GrpcControlLink : public ControlLink {
     v1::HeartbeatServerRequest request;
     request.set_server_id(call.server.value());
     request.set_incarnation(call.incarnation.value());
+    const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+    request.set_now_unix_ms(
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count()));
     ToMessage(load, request.mutable_load());
     for (const AbsentRank& absent : load.absent_ranks) {
       v1::AbsentRank* const reported = request.add_absent_ranks();

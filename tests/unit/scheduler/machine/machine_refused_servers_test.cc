@@ -118,6 +118,38 @@ TEST(MachineRefusedServersTest, AServerThatOnlyItsOwnNodeReachesIsRefusedWhereTh
   harness.Ask<ServerRegistered>(second);
 }
 
+TEST(MachineServerFactsTest, AServersClockIsComparedWithTheSchedulers) {
+  MachineHarness harness;
+  const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  HeartbeatServer beat = HeartbeatOf(a.server, 11);
+  EXPECT_TRUE(harness.Try(beat).ok());
+  EXPECT_EQ(harness.Servers()[0].clock_ahead_ms, std::nullopt) << "it is older than the field";
+  beat.now_unix_ms = harness.now().unix_ms - 90'000;
+  EXPECT_TRUE(harness.Try(beat).ok());
+  EXPECT_EQ(harness.Servers()[0].clock_ahead_ms, -90'000);
+}
+
+TEST(MachineServerFactsTest, WhenAServerWentIsKnownAfterARestart) {
+  MachineHarness harness;
+  const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  harness.Ask<ServerRegistered>(Server("b", 12, 2));
+  harness.Advance(1000);
+  EXPECT_TRUE(harness.Try(DeregisterServer{a.server, Incarnation(11), "drained"}).ok());
+  EXPECT_TRUE(harness.Try(EvictServer{"b"}).ok());
+  PersistedState state = *harness.last_saved();
+  for (ServerState& server : state.servers) {
+    EXPECT_EQ(server.gone_at_unix_ms, harness.now().unix_ms) << server.name;
+    server.gone_at_unix_ms -= 600'000;  // the scheduler was away for ten minutes
+  }
+  MachineHarness after(state);
+  const uint64_t clock_ms = harness.now().unix_ms - after.now().unix_ms;  // each harness begins at the same time
+  for (const ServerView& server : after.Servers()) {
+    EXPECT_EQ(server.last_heartbeat_age_ms + clock_ms, 600'000u) << server.state.name;
+  }
+  after.Ask<ServerRegistered>(Server("a", 13, 1));
+  EXPECT_EQ(after.Servers()[0].state.gone_at_unix_ms, 0u);
+}
+
 // The saves of so many seconds fail, one in each.
 void FailSaves(MachineHarness& harness, int seconds, const std::string& why) {
   for (int i = 0; i < seconds; ++i) {
