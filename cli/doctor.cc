@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,19 +14,24 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "cli/doctor_findings.h"
+#include "cli/doctor_schedulers.h"
 #include "cli/tables.h"
 #include "core/json_text.h"
-#include "core/no_leader.h"
+#include "core/loopback_address.h"
 #include "core/ucx_release.h"
 #include "core/version.h"
 #include "core/wrap_text.h"
+#include "process/node_name.h"
 #include "process/scheduler_address.h"
 #include "proto/status_text.h"
 
 namespace shoal::cli {
 namespace {
 
-constexpr uint64_t kMostClockOffsetMs = 1000;
+constexpr uint64_t kMostClockOffsetOfServerMs = 2000;  // by a heartbeat, which may have been under way for a while
+constexpr char kFixOfLoopback[] =
+    "that address leads every node to itself: start the server with an --advertise that other nodes reach";
 // Beside what a process has open for itself, a rank has up to four for each I/O thread of a server.
 constexpr uint64_t kFilesOfAProgram = 256;
 constexpr uint64_t kFilesOfAnIoThread = 4;
@@ -50,75 +56,6 @@ std::string_view VerdictName(Verdict verdict) {
   return "?";
 }
 
-class Findings {
- public:
-  void Good(std::string check, std::string text) { Add(std::move(check), Verdict::kGood, std::move(text), ""); }
-  void Note(std::string check, std::string text) { Add(std::move(check), Verdict::kNote, std::move(text), ""); }
-  void Warn(std::string check, std::string text, std::string fix) {
-    Add(std::move(check), Verdict::kWarning, std::move(text), std::move(fix));
-  }
-  void Add(std::string check, Verdict verdict, std::string text, std::string fix) {
-    findings_.push_back({std::move(check), verdict, std::move(text), std::move(fix)});
-  }
-  std::vector<Finding> Take() { return std::move(findings_); }
-
- private:
-  std::vector<Finding> findings_;
-};
-
-// False: the scheduler did not answer.
-bool JudgeScheduler(const Examination& seen, Findings* findings) {
-  if (!seen.scheduler.ok()) {
-    findings->Add("scheduler", Verdict::kProblem, std::string(seen.scheduler.message()),
-                  "see that it runs and that this node reaches its address; what follows is of this node alone");
-    return false;
-  }
-  const std::string version = seen.cluster.software_version();
-  const std::string text = absl::StrCat("answers within ", seen.answered_unix_ms - seen.asked_unix_ms, " ms, ");
-  if (version == kSoftwareVersion) {
-    findings->Good("scheduler", absl::StrCat(text, "version ", version));
-  } else {
-    findings->Warn("scheduler", absl::StrCat(text, "version ", version, "; shoalctl here has ", kSoftwareVersion),
-                   "install one release everywhere, unless an upgrade is under way");
-  }
-  return true;
-}
-
-// A job needs one that answers; each further one is there for the day when that one is not.
-void JudgeEachScheduler(const Examination& seen, Findings* findings) {
-  if (seen.schedulers.empty()) return;
-  size_t answering = 0;
-  for (const AskedScheduler& asked : seen.schedulers) {
-    if (asked.answer.ok()) {
-      ++answering;
-      continue;
-    }
-    const bool is_cut_off = absl::StrContains(asked.answer.message(), kLeaderIsSilent);
-    findings->Warn("scheduler", std::string(asked.answer.message()),
-                   is_cut_off
-                       ? "see the network between that scheduler and the one that leads"
-                       : "see that it runs and that this node reaches it: others answer in its place until they fail");
-  }
-  if (answering == seen.schedulers.size()) findings->Good("scheduler", absl::StrCat("all ", answering, " answer"));
-}
-
-void JudgeClock(const Examination& seen, Findings* findings) {
-  if (seen.cluster.now_unix_ms() == 0) return;  // an older scheduler does not say
-  const uint64_t middle_ms = (seen.asked_unix_ms + seen.answered_unix_ms) / 2;
-  const uint64_t theirs_ms = seen.cluster.now_unix_ms();
-  const bool ahead = middle_ms > theirs_ms;
-  const uint64_t offset_ms = ahead ? middle_ms - theirs_ms : theirs_ms - middle_ms;
-  const uint64_t uncertain_ms = (seen.answered_unix_ms - seen.asked_unix_ms + 1) / 2;
-  if (offset_ms <= kMostClockOffsetMs + uncertain_ms) {
-    findings->Good("clock", absl::StrCat("within ", offset_ms + uncertain_ms, " ms of the scheduler's"));
-    return;
-  }
-  findings->Warn(
-      "clock",
-      absl::StrCat("this node's clock is ", AgeText(offset_ms), ahead ? " ahead of" : " behind", " the scheduler's"),
-      "let an NTP client such as chrony set it: logs of different nodes can't be compared");
-}
-
 std::string FixOf(Way::Outcome outcome) {
   switch (outcome) {
     case Way::Outcome::kReached:
@@ -137,8 +74,9 @@ std::string FixOf(Way::Outcome outcome) {
   return "";
 }
 
-void JudgeServer(const v1::ServerStatus& server, const std::vector<const Way*>& ways, const std::string& version,
+void JudgeServer(const v1::ServerStatus& server, const std::vector<const Way*>& ways, const Examination& seen,
                  Findings* findings) {
+  const std::string& version = seen.cluster.software_version();
   const std::string who = absl::StrCat("server ", server.name(), " on ", server.node());
   uint64_t slowest_us = 0;
   std::set<std::string> devices;
@@ -154,15 +92,24 @@ void JudgeServer(const v1::ServerStatus& server, const std::vector<const Way*>& 
   for (const auto& [outcome, of_outcome] : by_outcome) {
     if (outcome == Way::Outcome::kReached) continue;
     const Way& first = *of_outcome.front();
+    const bool leads_here = IsLoopbackAddress(first.address) && server.node() != seen.node_name;
     const std::string others =
         of_outcome.size() == 1 ? "" : absl::StrCat(", as ", Plural(of_outcome.size() - 1, "other port"));
     findings->Add("server", missing, absl::StrCat(who, " can't be reached at ", first.address, others, ": ", first.why),
-                  FixOf(outcome));
+                  leads_here ? kFixOfLoopback : FixOf(outcome));
   }
   if (by_outcome.size() == 1 && by_outcome.contains(Way::Outcome::kReached)) {
     findings->Good("server", absl::StrCat(who, ": ", Plural(ways.size(), "port"), " reached",
                                           devices.empty() ? "" : " over ", absl::StrJoin(devices, ", "),
                                           absl::StrFormat(", round trip %.2f ms at most", slowest_us / 1e3)));
+  }
+  const uint64_t offset_ms = static_cast<uint64_t>(std::abs(server.clock_ahead_ms()));
+  if (offset_ms > kMostClockOffsetOfServerMs) {
+    findings->Warn(
+        "clock",
+        absl::StrCat("the clock of ", server.node(), ", where server ", server.name(), " runs, is ", AgeText(offset_ms),
+                     server.clock_ahead_ms() > 0 ? " ahead of" : " behind", " the scheduler's"),
+        kFixOfClock);
   }
   if (server.software_version() != version) {
     findings->Warn("version",
@@ -188,12 +135,47 @@ std::vector<TriedServer> TriedServers(const Examination& seen) {
   return tried;
 }
 
+// Tensors are dealt over I/O threads.
+void JudgeShares(const std::vector<TriedServer>& tried, Findings* findings) {
+  std::map<int, std::vector<std::string>> by_io_threads;
+  for (const auto& [server, ways] : tried) by_io_threads[server->addresses_size()].push_back(server->name());
+  if (by_io_threads.size() < 2) return;
+  std::vector<std::string> kinds;
+  for (const auto& [count, names] : by_io_threads) {
+    const std::string more = names.size() == 1 ? "" : absl::StrCat(" and ", Plural(names.size() - 1, "other"));
+    kinds.push_back(absl::StrCat(Plural(static_cast<uint64_t>(count), "I/O thread"), " on ", names.front(), more));
+  }
+  findings->Note("shares", absl::StrCat("servers have different numbers of I/O threads (", absl::StrJoin(kinds, "; "),
+                                        "); each I/O thread gets the same share of a tensor unless --weight says "
+                                        "otherwise, so that the servers with most get most bytes"));
+}
+
 void JudgeServers(const Examination& seen, Findings* findings) {
   const std::vector<TriedServer> tried = TriedServers(seen);
-  for (const auto& [server, ways] : tried) JudgeServer(*server, ways, seen.cluster.software_version(), findings);
+  for (const auto& [server, ways] : tried) JudgeServer(*server, ways, seen, findings);
+  JudgeShares(tried, findings);
   if (tried.empty()) {
     findings->Warn("server", "no dedicated server is live",
                    "start one (shoal-server --scheduler HOST:PORT --advertise IP), or let ranks run colocated ones");
+  }
+}
+
+void JudgeLostServers(const Examination& seen, Findings* findings) {
+  for (const v1::ServerStatus& server : seen.servers.servers()) {
+    if (server.job_id() != 0 || server.state() != "lost" || server.last_heartbeat_age_ms() > kShownGoneMs) continue;
+    findings->Warn("server",
+                   absl::StrCat("server ", server.name(), " on ", server.node(), " is lost: ", server.reason()),
+                   "read its log; start it again under its name, or let jobs go on with fewer servers");
+  }
+}
+
+// Their processes run, or are started again and again, and serve nobody.
+void JudgeRefusedServers(const v1::Cluster& cluster, Findings* findings) {
+  for (const v1::RefusedServer& refused : cluster.refused_servers()) {
+    findings->Add("server", Verdict::kProblem,
+                  absl::StrCat("server ", refused.name(), " on ", refused.node(), " was refused ",
+                               AgeText(refused.newest_age_ms()), " ago: ", refused.reason()),
+                  "mend that on its node, or end the process if it is not wanted");
   }
 }
 
@@ -410,7 +392,8 @@ std::vector<AskedScheduler> AskEach(const std::string& scheduler, uint64_t timeo
   const std::vector<std::string> each = EachSchedulerAddress(scheduler);
   if (each.size() < 2) return asked;
   for (const std::string& address : each) {
-    asked.push_back({address, ClusterClient(address, timeout_ms).GetCluster().status()});
+    const absl::StatusOr<v1::Cluster> cluster = ClusterClient(address, timeout_ms).GetCluster();
+    asked.push_back({address, cluster.status(), cluster.ok() ? cluster->cluster_id() : ""});
   }
   return asked;
 }
@@ -428,6 +411,7 @@ void MeasureBandwidths(const DataPlane& data_plane, uint64_t timeout_ms, Examina
 Examination Look(const ExamineOptions& options, ClusterClient* client) {
   Examination seen;
   seen.node = ReadNodeSettings("/");
+  seen.node_name = NodeName();
   seen.ucx_version = UcxVersionOfPerf(options.timeout_ms).value_or("");
   seen.schedulers = AskEach(options.scheduler, options.timeout_ms);
   seen.asked_unix_ms = UnixMs();
@@ -436,6 +420,9 @@ Examination Look(const ExamineOptions& options, ClusterClient* client) {
   seen.scheduler = cluster.status();
   if (!cluster.ok()) return seen;
   seen.cluster = *std::move(cluster);
+  if (!seen.schedulers.empty() && !seen.cluster.leader().empty()) {
+    seen.leader = EachSchedulerAddress(seen.cluster.leader());
+  }
   absl::StatusOr<v1::ListServersResponse> servers = client->ListServers();
   seen.scheduler = servers.status();
   if (!servers.ok()) return seen;
@@ -457,11 +444,10 @@ bool IsToBeTried(const v1::ServerStatus& server) {
 
 std::vector<Finding> Judge(const Examination& examination) {
   Findings findings;
-  const bool is_known = JudgeScheduler(examination, &findings);
-  JudgeEachScheduler(examination, &findings);
-  if (is_known) {
-    JudgeClock(examination, &findings);
+  if (JudgeSchedulers(examination, &findings)) {
     JudgeServers(examination, &findings);
+    JudgeLostServers(examination, &findings);
+    JudgeRefusedServers(examination.cluster, &findings);
     JudgeUcx(examination, &findings);
     JudgeBandwidths(examination, &findings);
     JudgeDevices(examination.ways, &findings);

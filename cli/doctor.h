@@ -35,6 +35,7 @@ struct Finding {
 struct AskedScheduler {
   std::string address;
   absl::Status answer;
+  std::string cluster_id = "";  // of the cluster that it answers for
 };
 
 // What was looked at. `asked` and `answered`: the clock of this node before and after the scheduler gave its own.
@@ -42,11 +43,14 @@ struct Examination {
   absl::Status scheduler;                  // not OK: why the cluster is not known
   std::vector<AskedScheduler> schedulers;  // none: there is only one address
   v1::Cluster cluster;
+  std::vector<std::string>
+      leader;  // IP:PORT of the scheduler that leads; none: not known, or there is only one address
   v1::ListServersResponse servers;
   std::vector<Way> ways;  // to each address of each server that is to be tried, in that order
   // By the server's name, of those to which a link leads from this node; nullopt: it was not asked for.
   std::optional<std::map<std::string, absl::StatusOr<Bandwidth>>> bandwidths;
   NodeSettings node;
+  std::string node_name;    // of this node
   std::string ucx_version;  // of the shoal-perf beside this program; empty: not known
   uint64_t asked_unix_ms = 0;
   uint64_t answered_unix_ms = 0;

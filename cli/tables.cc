@@ -32,7 +32,6 @@ std::string TroubleText(const v1::JobStatus& job) {
   return OrDash(absl::StrJoin(trouble, "; "));
 }
 
-constexpr uint64_t kShownGoneMs = 3'600'000;
 constexpr size_t kLeastOfName = 8;     // characters, in a table that would else be too wide
 constexpr size_t kColumnDistance = 2;  // spaces
 
@@ -64,6 +63,13 @@ std::string TableText(std::vector<TableRow> rows, const std::vector<size_t>& nam
 }
 
 bool IsGone(const v1::ServerStatus& server) { return server.state() == "lost" || server.state() == "left"; }
+
+std::vector<const v1::ServerStatus*> ThoseThatAreThereFirst(const v1::ListServersResponse& servers) {
+  std::vector<const v1::ServerStatus*> sorted;
+  for (const v1::ServerStatus& server : servers.servers()) sorted.push_back(&server);
+  std::ranges::stable_partition(sorted, [](const v1::ServerStatus* server) { return !IsGone(*server); });
+  return sorted;
+}
 
 std::string NotShownText(uint64_t count, const std::string& what) {
   if (count == 0) return "";
@@ -118,14 +124,30 @@ std::string GroupsText(const v1::JobStatus& job) {
 std::string SavesText(const v1::Cluster& cluster) {
   const uint64_t saved = cluster.newest_save_unix_ms();
   const uint64_t now = cluster.now_unix_ms();  // both by the scheduler's clock
-  const std::string failed = cluster.saves_failed() == 0
-                                 ? ""
-                                 : absl::StrCat(" ", cluster.saves_failed(), " of ",
-                                                Plural(cluster.saves_succeeded() + cluster.saves_failed(), "save"),
-                                                " failed since the scheduler began to lead.");
+  const auto ago = [now](uint64_t then) { return AgoText(now > then ? now - then : 0); };
+  std::string failed;
+  if (!cluster.save_failure().empty()) {
+    const uint64_t since = cluster.saves_fail_since_unix_ms();
+    failed = absl::StrCat(" Saves have failed for ", AgeText(now > since ? now - since : 0),
+                          ", so nothing new begins: ", cluster.save_failure());
+  } else if (cluster.newest_save_failure_unix_ms() != 0) {
+    failed = absl::StrCat(" Before it ", Plural(cluster.saves_failed(), "save"), " failed, the newest one ",
+                          ago(cluster.newest_save_failure_unix_ms()), ".");
+  }
   if (saved == 0) return failed;
-  return absl::StrCat(" The newest save, ", AgoText(now > saved ? now - saved : 0), ", took ",
-                      MillisecondsText(cluster.newest_save_ns(), 1), ".", failed);
+  return absl::StrCat(" The newest save, ", ago(saved), ", took ", MillisecondsText(cluster.newest_save_ns(), 1), ".",
+                      failed);
+}
+
+// A line for each server that is not let in.
+std::string RefusedText(const v1::Cluster& cluster) {
+  std::string text;
+  for (const v1::RefusedServer& refused : cluster.refused_servers()) {
+    text += WrapText(absl::StrCat("server ", refused.name(), " on ", refused.node(), " was refused ",
+                                  AgoText(refused.newest_age_ms()), ": ", refused.reason()),
+                     4);
+  }
+  return text;
 }
 
 // Which jobs a server serves.
@@ -292,7 +314,8 @@ std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler
                    Plural(cluster.jobs(), "job"), ", ", Plural(cluster.workers(), "worker"), ".\n");
   return absl::StrCat(
       text, counts,
-      WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4));
+      WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4),
+      RefusedText(cluster));
 }
 
 std::string ServerCountsText(const v1::Cluster& cluster) {
@@ -312,7 +335,8 @@ std::string ServersText(const v1::ListServersResponse& servers, TableExtent exte
   }
   std::string reasons;
   uint64_t not_shown = 0;
-  for (const v1::ServerStatus& server : servers.servers()) {
+  for (const v1::ServerStatus* const each : ThoseThatAreThereFirst(servers)) {
+    const v1::ServerStatus& server = *each;
     if (!extent.all && IsGone(server) && server.last_heartbeat_age_ms() > kShownGoneMs) {
       ++not_shown;
       continue;

@@ -12,6 +12,9 @@
 
 namespace shoal::cli {
 
+// Servers and jobs that have been gone for longer are shown on request alone.
+inline constexpr uint64_t kShownGoneMs = 3'600'000;
+
 using TableRow = std::vector<std::string>;
 
 // Aligns columns, with two spaces between them. The first row is the header.

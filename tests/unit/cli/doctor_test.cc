@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
+#include "tests/unit/cli/healthy_examination.h"
 #include "tests/unit/cli/json_value.h"
 #include "tests/unit/cli/started_scheduler.h"
 #include "tests/unit/loopback_socket.h"
@@ -35,43 +36,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr uint64_t kWayTimeoutMs = 20'000;
-
-Way GoodWay(const std::string& address) {
-  return {.address = address,
-          .outcome = Way::Outcome::kReached,
-          .round_trip_us = 120,
-          .congestion_control = "cubic",
-          .device = "eth0",
-          .device_mtu = 9000,
-          .device_mbit = 25'000,
-          .segment_bytes = 8948,
-          .offered_bytes = 8948};
-}
-
-// A cluster with one server of two I/O threads, where everything is as it should be.
-Examination Healthy() {
-  Examination seen;
-  seen.cluster.set_software_version(kSoftwareVersion);
-  seen.cluster.set_now_unix_ms(1'000'003);
-  seen.asked_unix_ms = 1'000'000;
-  seen.answered_unix_ms = 1'000'004;
-  v1::ServerStatus* const server = seen.servers.add_servers();
-  server->set_name("shoal-0");
-  server->set_node("rack1");
-  server->set_state("live");
-  server->set_software_version(kSoftwareVersion);
-  server->set_transports("ucx 1.13.1: tcp (not connected), 0 of 0 peers on the same node");
-  server->add_addresses("10.0.0.11:4567");
-  server->add_addresses("10.0.0.11:4568");
-  seen.ways = {GoodWay("10.0.0.11:4567"), GoodWay("10.0.0.11:4568")};
-  seen.node = {.open_files = 65536};
-  return seen;
-}
-
-auto Is(const std::string& check, Verdict verdict, const std::string& text, const std::string& fix = "") {
-  return AllOf(Field("check", &Finding::check, check), Field("verdict", &Finding::verdict, verdict),
-               Field("text", &Finding::text, HasSubstr(text)), Field("fix", &Finding::fix, HasSubstr(fix)));
-}
 
 TEST(DoctorTest, WhereAllIsWellNothingIsToBeDone) {
   const std::vector<Finding> findings = Judge(Healthy());

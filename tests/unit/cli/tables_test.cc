@@ -456,8 +456,40 @@ TEST(TablesTest, AClusterSaysWhichSchedulerLeadsAndHowTheNewestSaveWent) {
                 "took\n    3.20 ms.\n"));
   cluster.set_leader("");
   cluster.set_saves_failed(2);
+  cluster.set_newest_save_failure_unix_ms(1'061'000);
   EXPECT_THAT(ClusterText(cluster, "10.0.0.1:7070", 1'060'000),
-              HasSubstr(" took 3.20 ms. 2 of 16 saves failed since\n    the scheduler began to lead.\n"));
+              HasSubstr(" took 3.20 ms. Before it 2 saves failed,\n    the newest one 2.5 s ago.\n"));
+  cluster.set_save_failure("can't write /state: No space left on device");
+  cluster.set_saves_fail_since_unix_ms(1'060'500);
+  EXPECT_THAT(
+      ClusterText(cluster, "10.0.0.1:7070", 1'060'000),
+      HasSubstr(" took 3.20 ms. Saves have failed for 3.0 s,\n    so nothing new begins: can't write /state: No "
+                "space left on device\n"));
+}
+
+TEST(TablesTest, ServersThatAreThereComeBeforeThoseThatWent) {
+  v1::ListServersResponse servers;
+  for (const char* const state : {"left", "live", "lost", "draining"}) {
+    v1::ServerStatus* const server = servers.add_servers();
+    server->set_name(std::string("was-") + state);
+    server->set_state(state);
+  }
+  const std::string text = ServersText(servers, {});
+  EXPECT_LT(text.find("was-live"), text.find("was-left")) << text;
+  EXPECT_LT(text.find("was-draining"), text.find("was-left")) << text;
+  EXPECT_LT(text.find("was-left"), text.find("was-lost")) << text;
+}
+
+TEST(TablesTest, AClusterNamesServersThatAreNotLetIn) {
+  v1::Cluster cluster;
+  v1::RefusedServer* const refused = cluster.add_refused_servers();
+  refused->set_name("shoal-0");
+  refused->set_node("rack2");
+  refused->set_reason("a live server on node rack1 has the name shoal-0");
+  refused->set_newest_age_ms(700);
+  EXPECT_THAT(
+      ClusterText(cluster, "10.0.0.1:7070", 1'060'000),
+      HasSubstr("\nserver shoal-0 on rack2 was refused 0.7 s ago: a live server on node rack1 has the name shoal-0\n"));
 }
 
 TEST(TablesTest, GroupsThatUseNoServersAreCounted) {
