@@ -192,17 +192,26 @@ function showOverview(cluster, inPerSecond, opsPerSecond) {
   if (cluster.servers_colocated > 0) cells.push(["Servers colocated", cluster.servers_colocated]);
   cells.push(
     ["Jobs", cluster.jobs], ["Ranks", cluster.workers], ["Into servers", orDash(inPerSecond, (value) => `${bytes(value)}/s`)],
-    ["All-reduces", orDash(opsPerSecond, (value) => `${perSecond(value)}/s`)], ["Map epoch", cluster.epoch]);
-  if (count(cluster.newest_save_unix_ms) > 0) {
+    ["All-reduces", orDash(opsPerSecond, (value) => `${perSecond(value)}/s`)]);
+  const troubles = [];
+  if ((cluster.save_failure ?? "") !== "") {
+    const long = since(cluster, cluster.saves_fail_since_unix_ms);
+    cells.push([`Failed saves, for ${long}`, cluster.saves_failed, "bad"]);
+    troubles.push(`The state has not been saved for ${long}, so nothing new begins: ${cluster.save_failure}`);
+  } else if (count(cluster.newest_save_unix_ms) > 0) {
     const took = `${(count(cluster.newest_save_ns) / 1e6).toFixed(2)} ms`;
     cells.push([`Save of the state, ${since(cluster, cluster.newest_save_unix_ms)} ago`, took]);
   }
-  if (count(cluster.saves_failed) > 0) cells.push(["Failed saves", cluster.saves_failed, "bad"]);
+  for (const refused of cluster.refused_servers ?? []) {
+    const ago = age(count(refused.newest_age_ms));
+    troubles.push(`Server ${refused.name} on ${refused.node} was refused ${ago} ago: ${refused.reason}`);
+  }
+  renew(byId("troubles"), troubles.map((text, i) => make("div", { "data-key": String(i) }, make("p", { class: "trouble" }, text))));
   renew(byId("overview"), cells.map(([name, value, kind], i) => make("div", { "data-key": String(i) },
     make("dt", {}, name), make("dd", { class: kind ?? "" }, String(value)))));
   const leads = cluster.leader === "" ? "" : `, the scheduler at ${cluster.leader} leads`;
   byId("cluster").textContent =
-    `${cluster.cluster_id}, Shoal ${cluster.software_version}, state in ${cluster.store}${leads}`;
+    `${cluster.cluster_id}, Shoal ${cluster.software_version}, map epoch ${cluster.epoch}, state in ${cluster.store}${leads}`;
   document.title = `Shoal ${cluster.cluster_id}`;
 }
 
@@ -215,8 +224,12 @@ function leftOut(number, what) {
 function showServers(allServers, allRates) {
   const isShown = (server) =>
     (server.state !== "lost" && server.state !== "left") || count(server.last_heartbeat_age_ms) <= SHOWN_GONE_MS;
-  const servers = allServers.filter(isShown);
-  const rates = allRates.filter((_, i) => isShown(allServers[i]));
+  // Those that are there come first.
+  const isGone = (server) => Number(server.state === "lost" || server.state === "left");
+  const shown = allServers.map((server, i) => ({ server, rate: allRates[i] })).filter(({ server }) => isShown(server));
+  shown.sort((left, right) => isGone(left.server) - isGone(right.server));
+  const servers = shown.map(({ server }) => server);
+  const rates = shown.map(({ rate }) => rate);
   const rows = servers.map((server, i) => {
     const there = server.state === "live" || server.state === "draining";
     const of = (name) => (rates[i] === null ? null : rates[i][name]);
@@ -337,6 +350,12 @@ function show(shown) {
   showEvents(shown.events);
 }
 
+// Before the first answer.
+function showNothing() {
+  for (const id of ["jobs", "servers", "events"]) fill(id, ["|"], [], [], "Not known: no scheduler has answered yet.");
+  for (const id of ["jobs", "servers", "events"]) byId(id).replaceChildren(); // its columns come with the answer
+}
+
 function tell(text, bad) {
   const news = byId("news");
   if (news.textContent !== text) news.textContent = text;
@@ -353,8 +372,12 @@ async function look() {
     heardAt = Date.now();
     tell("Live", false);
   } catch (error) {
+    if (heardAt === null) showNothing();
     const since = heardAt === null ? "" : `; what is shown is of ${new Date(heardAt).toLocaleTimeString()}`;
-    const why = error instanceof TypeError || error.name === "TimeoutError" ? "the scheduler does not answer" : error.message;
+    // The page tries again by itself.
+    const said = error.message.replace(/(no scheduler leads at the moment); try again$/,
+      "$1; if this lasts, see that most members of its etcd (--store) run and can be reached");
+    const why = error instanceof TypeError || error.name === "TimeoutError" ? "the scheduler does not answer" : said;
     tell(`No news: ${why}${since}`, true);
   } finally {
     asking = false;

@@ -12,7 +12,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from browser import HOSTILE, PATIENCE_S, browser, complaints, open_page, page_of, text_of, wait_until  # noqa: F401
-from cluster import LOOPBACK, Cluster
+from cluster import LOOPBACK, Cluster, program
 from held_job import start_held_job
 from job_runs import let_go_on, wait_for_line_of_all
 from slow_job import NAMED_WITHIN_S, RANKS, SHORT_LEASE_MS, SLOW, start_slow_job
@@ -148,6 +148,10 @@ def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, b
         assert word not in shown, "only where there is some"
     now = int(document["cluster"]["now_unix_ms"])
     document["cluster"] |= {"leader": "10.0.0.7:7070", "servers_colocated": 3, "saves_failed": "2"}
+    assert "Failed saves" not in text_shown(browser, document), "they have succeeded since"
+    document["cluster"] |= {"save_failure": "No space left", "saves_fail_since_unix_ms": str(now - 12_000)}
+    refused = {"name": "beta", "node": "node-b", "reason": "its name is taken", "newest_age_ms": "1500"}
+    document["cluster"]["refused_servers"] = [refused]
     slow = {"name": "alpha", "node": "node-a", "waited_share": 0.4, "since_unix_ms": str(now - 20_000)}
     ways = [slow | {"cause": "slow-server"}, slow | {"cause": "slow-way", "late_rank": 3}]
     totals = dict.fromkeys(("live", "ops", "failed", "pushed", "pulled", "op_time_ns", "groups", "age_ms"), 1)
@@ -156,7 +160,9 @@ def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, b
     document["servers"][1] |= {"name": "gone", "state": "lost", "last_heartbeat_age_ms": "3599000"}
     shown = text_shown(browser, document)
     for words in (
-        r"Servers colocated\s+3", r"Failed saves\s+2", "the scheduler at 10.0.0.7:7070 leads",
+        r"Servers colocated\s+3", r"Failed saves, for 12.0 s\s+2",
+        "The state has not been saved for 12.0 s, so nothing new begins: No space left",
+        "Server beta on node-b was refused 1.5 s ago: its name is taken", "the scheduler at 10.0.0.7:7070 leads",
         r"server alpha on node-a is slow: ranks wait 40 % \(slow-server\), for 20.0 s",
         r"the way from rank 3 to server alpha on node-a is slow: ranks wait 40 % \(slow-way\), for 20.0 s",
         r"gone\s+lost",
@@ -169,6 +175,52 @@ def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, b
     document["servers"] = document["servers"][1:]
     assert "No server has registered" not in text_shown(browser, document), "there was one"
     assert complaints(browser) == []
+
+
+@pytest.mark.parametrize("width", [1500, 1200, 800, 400])
+def test_no_tile_is_alone_in_its_row_and_the_page_stays_short(cluster: Cluster, browser: webdriver.Chrome, width: int):
+    open_page(browser, page_of(cluster.start_scheduler("--http", f"{LOOPBACK}:0")))
+    cluster.start_server("alpha")
+    wait_until(lambda: "alpha" in text_of(browser, "servers"), browser, "the server is shown")
+    before = browser.get_window_size()
+    browser.set_window_size(width, 900)
+    try:
+        document = browser.execute_async_script("fetch('cluster.json').then((it) => it.json()).then(arguments[0])")
+        document["cluster"] |= {"servers_colocated": 3}
+        event = {"at_unix_ms": "0", "kind": "group-moved", "subject": "job gpt", "reason": "a server was lost " * 12}
+        document["events"] = [event | {"sequence": str(number)} for number in range(1, 101)]
+        tops = """
+          show(arguments[0]);
+          return [[...document.querySelectorAll("#overview > div")].map((tile) => tile.offsetTop),
+                  document.documentElement.scrollHeight];"""
+        rows, height = browser.execute_script(tops, document)
+    finally:
+        browser.set_window_size(before["width"], before["height"])
+    assert len(rows) == 8
+    assert all(rows.count(row) == rows.count(rows[0]) for row in rows), f"{rows}"
+    assert height < 2500, "events are many, and scroll in a box of their own"
+    assert complaints(browser) == []
+
+
+def test_servers_that_are_there_come_first(cluster: Cluster, browser: webdriver.Chrome):
+    open_page(browser, page_of(cluster.start_scheduler("--http", f"{LOOPBACK}:0")))
+    cluster.start_server("alpha")
+    wait_until(lambda: "alpha" in text_of(browser, "servers"), browser, "the server is shown")
+    document = browser.execute_async_script("fetch('cluster.json').then((it) => it.json()).then(arguments[0])")
+    [live] = document["servers"]
+    gone = live | {"server_id": "1", "name": "gone", "state": "left", "last_heartbeat_age_ms": "60000"}
+    document["servers"] = [gone, live]
+    names, _ = first_column_shown(browser, document, "servers")
+    assert names == ["alpha", "gone"]
+
+
+def test_where_nobody_leads_the_cards_say_that_nothing_is_known(cluster: Cluster, browser: webdriver.Chrome):
+    command = [program("shoal-scheduler"), "--listen", f"{LOOPBACK}:0", "--http", f"{LOOPBACK}:0"]
+    scheduler = cluster.start([*command, "--store", f"etcd://{LOOPBACK}:1"])
+    browser.get(page_of(scheduler))
+    wait_until(lambda: "most members of its etcd" in text_of(browser, "news"), browser, "what to do is said")
+    assert "try again" not in text_of(browser, "news"), "the page does so by itself"
+    assert browser.find_element(By.TAG_NAME, "main").text.count("no scheduler has answered yet") == 3
 
 
 def test_jobs_with_live_ranks_come_first_and_old_ones_are_not_shown(cluster: Cluster, browser: webdriver.Chrome):
