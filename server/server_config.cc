@@ -25,12 +25,15 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                 "device. Required.",
                 &config->advertise);
   table->String("name", "SHOAL_SERVER_NAME", "NAME",
-                "Unique name in the cluster; a restarted server with the same name takes its old place. "
-                "Empty: HOSTNAME-PORT.",
+                "Unique name in the cluster, by which operators know the server. Started again under its name on its "
+                "node, it takes its old place; on another node it is refused while the old one is live. Empty: "
+                "HOSTNAME-PORT, which is another name at each start unless --port-base is given.",
                 &config->name);
   table->Uint32("io-threads", "SHOAL_SERVER_IO_THREADS", "N",
-                "Threads that receive, sum and send; each listens on its own port.", &config->io_threads, 1,
-                kMaxServerIoThreads);
+                "Threads that receive, sum and send; each listens on its own port. Each gets the same share of the "
+                "chunks, so a server with four gets four times the bytes of one with one, unless --weight says "
+                "otherwise.",
+                &config->io_threads, 1, kMaxServerIoThreads);
   table->Bytes(
       "slot-memory", "SHOAL_SERVER_SLOT_MEMORY",
       "Memory for chunks that are being summed, shared equally by the I/O threads. With RDMA all of it is in use, "
