@@ -387,17 +387,6 @@ uint64_t UnixMs() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-std::vector<AskedScheduler> AskEach(const std::string& scheduler, uint64_t timeout_ms) {
-  std::vector<AskedScheduler> asked;
-  const std::vector<std::string> each = EachSchedulerAddress(scheduler);
-  if (each.size() < 2) return asked;
-  for (const std::string& address : each) {
-    const absl::StatusOr<v1::Cluster> cluster = ClusterClient(address, timeout_ms).GetCluster();
-    asked.push_back({address, cluster.status(), cluster.ok() ? cluster->cluster_id() : ""});
-  }
-  return asked;
-}
-
 // One server after the other: two at once would share this node's link.
 void MeasureBandwidths(const DataPlane& data_plane, uint64_t timeout_ms, Examination* seen) {
   seen->bandwidths.emplace();
@@ -413,7 +402,9 @@ Examination Look(const ExamineOptions& options, ClusterClient* client) {
   seen.node = ReadNodeSettings("/");
   seen.node_name = NodeName();
   seen.ucx_version = UcxVersionOfPerf(options.timeout_ms).value_or("");
-  seen.schedulers = AskEach(options.scheduler, options.timeout_ms);
+  // Of one alone nothing more is to be said.
+  seen.schedulers = AskEachScheduler(options.scheduler, options.timeout_ms);
+  if (seen.schedulers.size() < 2) seen.schedulers.clear();
   seen.asked_unix_ms = UnixMs();
   absl::StatusOr<v1::Cluster> cluster = client->GetCluster();
   seen.answered_unix_ms = std::max(UnixMs(), seen.asked_unix_ms);

@@ -15,6 +15,7 @@
 #include "cli/bandwidth.h"
 #include "cli/cluster_client.h"
 #include "cli/node_settings.h"
+#include "cli/schedulers.h"
 #include "cli/ways.h"
 #include "shoal/v1/status.pb.h"
 
@@ -29,13 +30,6 @@ struct Finding {
   Verdict verdict = Verdict::kGood;
   std::string text;  // what was found
   std::string fix;   // what to do; empty: nothing
-};
-
-// One of several schedulers, asked by itself.
-struct AskedScheduler {
-  std::string address;
-  absl::Status answer;
-  std::string cluster_id = "";  // of the cluster that it answers for
 };
 
 // What was looked at. `asked` and `answered`: the clock of this node before and after the scheduler gave its own.

@@ -24,6 +24,7 @@
 #include "cli/flight_fetch.h"
 #include "cli/flight_record.h"
 #include "cli/plan.h"
+#include "cli/schedulers.h"
 #include "cli/tables.h"
 #include "cli/timeline.h"
 #include "cli/top.h"
@@ -59,6 +60,10 @@ uint64_t UnixMs() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
 absl::Status ShowStatus(const Command& command, ClusterClient* client, std::ostream& out) {
   const absl::StatusOr<ClusterSample> sample = TakeSample(/*with_groups=*/true, client);
   if (!sample.ok()) return sample.status();
@@ -71,6 +76,17 @@ absl::Status ShowStatus(const Command& command, ClusterClient* client, std::ostr
         << JobsText(sample->jobs, Extent(command));
   }
   return absl::OkStatus();
+}
+
+// The client is of all of them together.
+absl::Status ShowSchedulers(const Command& command, ClusterClient*, std::ostream& out) {
+  const auto timeout_ms = static_cast<uint64_t>(Milliseconds(command.timeout_s).count());
+  const std::vector<AskedScheduler> asked = AskEachScheduler(command.scheduler, timeout_ms);
+  out << (command.json ? SchedulersJson(asked) + "\n" : SchedulersText(asked));
+  for (const AskedScheduler& each : asked) {
+    if (each.answer.ok()) return absl::OkStatus();
+  }
+  return absl::UnavailableError("no scheduler answers");
 }
 
 absl::Status ShowServers(const Command& command, ClusterClient* client, std::ostream& out) {
@@ -120,10 +136,6 @@ absl::Status RunEvents(const Command& command, ClusterClient* client, std::ostre
   if (!command.since.empty()) options.since_ms = *ParseAge(command.since);
   options.filter.kinds = *ParseEventKinds(command.kinds);
   return ShowEvents(options, client, out, *command.err);
-}
-
-std::chrono::milliseconds Milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
 absl::Status RunDoctor(const Command& command, ClusterClient* client, std::ostream& out) {
@@ -211,6 +223,8 @@ struct CommandKind {
 
 constexpr CommandKind kCommands[] = {
     {"status", "", "the cluster, its servers and its jobs", ShowStatus},
+    {"schedulers", "", "each scheduler that --scheduler names: whether it answers, leads, and of which cluster it is",
+     ShowSchedulers},
     {"servers", "", "reduction servers, with load and last heartbeat", ShowServers},
     {"jobs", "", "training jobs, with the progress of their ranks and what is wrong", ShowJobs},
     {"job", "JOB", "one job: its ranks with their progress, its groups, and what is wrong", ShowJob},

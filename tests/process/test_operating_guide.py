@@ -93,6 +93,10 @@ def test_three_schedulers_are_started_and_named_as_the_guide_says(cluster: Clust
         schedulers.append(scheduler.wait_for_line(SCHEDULER_LISTENS).group(1))
     cluster.scheduler_address = ",".join(schedulers)
     cluster.start_server("alpha")
+    [listed] = cluster.shoalctl("schedulers")
+    assert [each["address"] for each in listed["schedulers"]] == schedulers
+    assert [each["leads"] for each in listed["schedulers"]].count(True) == 1, f"{listed}"
+    assert len({each["cluster_id"] for each in listed["schedulers"]}) == 1
     doctor = cluster.shoalctl_text("doctor")
     assert re.search(r"good +scheduler +all 3 answer", doctor), doctor
     assert "none of those listed" not in doctor

@@ -338,6 +338,7 @@ TEST_F(ShoalctlTest, TopShowsRatesSoManyTimes) {
 TEST_F(ShoalctlTest, OutputThatCannotBeWrittenIsAnError) {
   AddServerAndJob();
   const std::vector<std::string> commands[] = {{"status"},
+                                               {"schedulers"},
                                                {"servers"},
                                                {"jobs"},
                                                {"job", "gpt"},
@@ -537,8 +538,8 @@ TEST(ShoalctlHelpTest, OfACommandItHasWhatGoesWithThatCommand) {
 TEST(ShoalctlHelpTest, EachOptionGoesWithACommandOrWithAll) {
   std::string of_commands;
   for (const char* command :
-       {"status", "servers", "jobs", "job", "stragglers", "top", "map", "events", "doctor", "drain", "undrain", "evict",
-        "trace", "verify", "abort", "plan", "timeline", "completion"}) {
+       {"status", "schedulers", "servers", "jobs", "job", "stragglers", "top", "map", "events", "doctor", "drain",
+        "undrain", "evict", "trace", "verify", "abort", "plan", "timeline", "completion"}) {
     const std::string help = RunTool({command, "-h"}).out;
     EXPECT_LT(std::count(help.begin(), help.end(), '\n'), 40) << help;
     of_commands += help;
