@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the pages of docs/ that are made from the code: events, metrics, errors and checks on GPUs from its tables,
-and settings from what the programs that were built say with --help.
+"""Writes what is made from the code in docs/: events, metrics, errors and checks on GPUs from its tables, settings from
+what the programs that were built say with --help, and the picture of README.md from the newest page of `links`.
 
 Usage: scripts/reference_pages.py [--check]     (--check: only says which page is not as the code has it)
 """
@@ -277,11 +277,16 @@ def gpu_checks_page() -> str:
     return text + GPU_CHECKS_END
 
 
+def links_picture() -> str:
+    return load("bench/links_picture.py", "links_picture").picture()
+
+
 PAGES = {
     "docs/events.md": events_page,
     "docs/metrics.md": metrics_page,
     "docs/errors.md": errors_page,
     "docs/gpu_checks.md": gpu_checks_page,
+    "docs/pictures/links.svg": links_picture,
 }
 PAGES_OF_PROGRAMS = {"docs/settings.md": settings_page}
 

@@ -405,6 +405,24 @@ def test_links_in_documents_lead_somewhere():
     fail_with(problems, "These links lead nowhere:")
 
 
+BENCHMARKS = pathlib.Path("docs/benchmarks.md")
+
+
+def test_figures_of_benchmarks_stand_on_the_pages_that_their_rows_link():
+    """As figures that round to them. The first cell of a row says what was measured, the last one links the page."""
+    rows = re.findall(r"^\| [^|]+ \|(.+)\| \[[^\]]+\]\(([^)]+)\) \|$", read(BENCHMARKS), re.MULTILINE)
+    assert len(rows) > 60, f"{BENCHMARKS} has no tables"
+    problems = []
+    for figures, target in rows:
+        page = (ROOT / BENCHMARKS.parent / target).read_text(encoding="utf-8")
+        stand_there = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", page)]
+        for figure in re.findall(r"\d+(?:\.\d+)?", figures):
+            half_a_digit = 0.5 * 10.0 ** -len(figure.partition(".")[2]) + 1e-9
+            if not any(abs(number - float(figure)) <= half_a_digit for number in stand_there):
+                problems.append(f"{figure} of the row{figures}is not in {target}")
+    fail_with(problems, f"{BENCHMARKS} copies its figures from result pages:")
+
+
 def test_records_have_one_format_and_stand_in_the_index():
     folder = pathlib.Path("docs/adr")
     index = read(folder / "README.md")
