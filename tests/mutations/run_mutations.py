@@ -14,6 +14,7 @@ import datetime
 import json
 import os
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -156,7 +157,7 @@ def write_results(results: list[dict], tree: str, part: str | None) -> pathlib.P
     lines = [
         f"# Deliberate bugs and what finds them, {today}",
         "",
-        f"`{command}` on {tree}: {found} of {len(results)} found.",
+        f"`{command}` on {tree}, {os.cpu_count()} cores, Linux {platform.release()}: {found} of {len(results)} found.",
         "",
         f"Bugs that the simulator has to find are tried with the {fixed_seeds()} seeds of `make test`, in order, until"
         f" {ENOUGH_SEEDS} have found",
