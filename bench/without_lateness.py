@@ -98,7 +98,7 @@ A server's thread all-reduces 64 MiB of 8 ranks. Instructions are those of 22 al
 def main() -> int:
     if sys.argv[1:] == ["--count"]:
         build()
-        today = datetime.datetime.now(datetime.timezone.utc).date()
+        today = datetime.datetime.now(datetime.UTC).date()
         file = ROOT / "bench/results" / f"lateness-instructions_{today}.md"
         file.write_text(page_of(count(), machine.gather(ROOT), today), encoding="utf-8")
         print(file.read_text(encoding="utf-8"), end="")
