@@ -102,14 +102,10 @@ shoal_worker* Session::OpenWorker() {
 }
 
 void Session::OpenDevice(uint32_t device) {
-  shoal_worker* worker = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    worker = OpenWorker();
-  }
   shoal_error error = {};
-  library_.Check(library_.shoal_worker_open_device(worker, device, &error), error,
-                 "can't use CUDA device " + std::to_string(device));
+  shoal_code code = SHOAL_OK;
+  WithWorker([&](shoal_worker* worker) { code = library_.shoal_worker_open_device(worker, device, &error); });
+  library_.Check(code, error, "can't use CUDA device " + std::to_string(device));
 }
 
 std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
@@ -185,8 +181,9 @@ std::string Session::EndThreads() {
   {
     std::unique_lock lock(mutex_);
     // All groups are closed, so every completion is on its way. Fetch them all: a thread in shoal_next_completion must
-    // not meet shoal_worker_close.
-    const bool all_fetched = changed_.wait_until(lock, until, [&] { return unfetched_ <= 0 && !fetching_; });
+    // not meet shoal_worker_close; nor must whoever reads statistics.
+    const bool all_fetched =
+        changed_.wait_until(lock, until, [&] { return unfetched_ <= 0 && !fetching_ && users_ == 0; });
     closing_ = true;
     worker = std::exchange(worker_, nullptr);
     threads.swap(threads_);
@@ -232,7 +229,9 @@ shoal_code Session::Start(shoal_group* group, Operation& operation, shoal_error&
     ++unfetched_;
     WakeFetcher();
   } else {
+    // Nothing is there any more if a thread that fetches completions has failed all that was open: this one too.
     auto entry = open_.extract(options.user_data);
+    if (entry.empty()) return SHOAL_OK;
     operation.done = std::move(entry.mapped());
   }
   return code;
@@ -330,24 +329,37 @@ void Session::FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lo
   lock.lock();
 }
 
-shoal_statistics Session::Statistics() {
+void Session::WithWorker(const std::function<void(shoal_worker*)>& use) {
   ThrowIfForked();
+  shoal_worker* worker = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    worker = OpenWorker();
+    ++users_;
+  }
+  use(worker);
   std::lock_guard lock(mutex_);
+  --users_;
+  changed_.notify_all();
+}
+
+shoal_statistics Session::Statistics() {
   shoal_statistics statistics = {};
   statistics.struct_size = sizeof(statistics);
-  const shoal_code code = library_.shoal_worker_statistics(OpenWorker(), &statistics);
+  shoal_code code = SHOAL_OK;
+  WithWorker([&](shoal_worker* worker) { code = library_.shoal_worker_statistics(worker, &statistics); });
   library_.Check(code, shoal_error{code, ""}, "can't read the worker's statistics");
   return statistics;
 }
 
 std::vector<shoal_server_statistics> Session::ServerStatistics() {
-  ThrowIfForked();
-  std::lock_guard lock(mutex_);
-  shoal_worker* worker = OpenWorker();
-  std::vector<shoal_server_statistics> entries(library_.shoal_worker_server_statistics(worker, nullptr, 0));
-  const uint32_t count =
-      library_.shoal_worker_server_statistics(worker, entries.data(), static_cast<uint32_t>(entries.size()));
-  entries.resize(std::min<size_t>(entries.size(), count));
+  std::vector<shoal_server_statistics> entries;
+  WithWorker([&](shoal_worker* worker) {
+    entries.resize(library_.shoal_worker_server_statistics(worker, nullptr, 0));
+    const uint32_t count =
+        library_.shoal_worker_server_statistics(worker, entries.data(), static_cast<uint32_t>(entries.size()));
+    entries.resize(std::min<size_t>(entries.size(), count));
+  });
   return entries;
 }
 

@@ -243,6 +243,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // Starts a thread that fetches completions; mutex_ held. False: `error` says why not.
   bool AddThread(shoal_error* error);
   shoal_worker* OpenWorker();  // mutex_ held; throws ShoalError if closed
+  // Calls `use` with the worker, which is not closed meanwhile, and without mutex_: the library may wait for its I/O
+  // thread or a device. Throws ShoalError if the session is closed.
+  void WithWorker(const std::function<void(shoal_worker*)>& use);
 
   const ShoalLibrary& library_;
   const pid_t process_id_;
@@ -257,6 +260,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t next_user_data_ = 1;
   int64_t unfetched_ = 0;  // accepted by the library and not fetched
   bool fetching_ = false;  // one thread is in shoal_next_completion
+  uint32_t users_ = 0;     // in WithWorker
   uint32_t idle_threads_ = 0;
   std::unordered_set<std::thread::id> running_threads_;  // of threads_
   bool close_called_ = false;

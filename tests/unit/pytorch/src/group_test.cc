@@ -92,6 +92,18 @@ shoal_code NextCompletion(shoal_worker* /*worker*/, uint64_t /*timeout_ms*/, sho
 
 void ReleaseOp(shoal_op* /*op*/) {}
 
+shoal_code ReadStatistics(shoal_worker* /*worker*/, shoal_statistics* statistics) {
+  std::shared_future<void> go_on;
+  {
+    const std::lock_guard lock(library.mutex);
+    library.calls.emplace_back("statistics");
+    go_on = library.go_on;
+  }
+  if (go_on.valid()) go_on.wait();
+  statistics->ops_completed = 7;
+  return SHOAL_OK;
+}
+
 class GroupTest : public testing::Test {
  protected:
   GroupTest() {
@@ -104,6 +116,7 @@ class GroupTest : public testing::Test {
     table_.shoal_all_reduce = &AllReduce;
     table_.shoal_next_completion = &NextCompletion;
     table_.shoal_op_release = &ReleaseOp;
+    table_.shoal_worker_statistics = &ReadStatistics;
     Connect({});
   }
   ~GroupTest() override { session_->Close(); }
@@ -204,6 +217,29 @@ TEST_F(GroupTest, AnOperationThatCanNotFollowTheEarlierOnesInTimeAbortsTheGroup)
   EXPECT_THAT(Calls(), ElementsAre(HasSubstr("have not left this rank's device")));
   is_ready.set_value();
   EXPECT_EQ(EndOf(&earlier), SHOAL_CANCELLED);
+}
+
+TEST_F(GroupTest, WhoReadsStatisticsHoldsNoOperationUp) {
+  Refuse(SHOAL_OK);
+  std::promise<void> go_on;
+  {
+    const std::lock_guard lock(library.mutex);
+    library.go_on = go_on.get_future().share();
+  }
+  std::future<uint64_t> reading = std::async(std::launch::async, [&] { return session_->Statistics().ops_completed; });
+  while (Calls().empty()) std::this_thread::yield();
+  {
+    const std::lock_guard lock(library.mutex);
+    library.go_on = {};
+  }
+  std::future<shoal_code> submitted = std::async(std::launch::async, [&] {
+    std::future<shoal_code> ended = Submit(3, nullptr);
+    return EndOf(&ended);
+  });
+  EXPECT_EQ(submitted.wait_for(kPatience), std::future_status::ready);
+  go_on.set_value();
+  EXPECT_EQ(submitted.get(), SHOAL_OK);
+  EXPECT_EQ(reading.get(), 7u);
 }
 
 TEST_F(GroupTest, ACopyThatFailsAbortsTheGroupBeforeTheNextOperationBegins) {
