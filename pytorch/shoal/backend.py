@@ -104,7 +104,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
         )
     except BaseException:
         if is_default and joined is not None:
-            joined.close()
+            joined.give_up()  # the others may wait for this rank, so it can't wait for them
         elif group is not None:
             session.close_group(group)
         raise

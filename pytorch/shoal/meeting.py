@@ -48,7 +48,8 @@ def meet(
         own.set("decided", json.dumps(answer))
     else:
         own = _say_hello(store, rank, word, timeout)
-        answer = json.loads(_wait_for(own, "decided", rank, timeout))
+        # Longer than rank 0 waits for the others: it says who is missing.
+        answer = json.loads(_wait_for(own, "decided", rank, timeout + TIME_TO_TELL))
     if "error" in answer:
         raise DistBackendError(f"shoal: rank 0 could not set up the group: {answer['error']}")
     return own, answer
@@ -78,12 +79,13 @@ def all_do(
 ) -> None:
     """Calls `do` on these ranks of the group, and returns on each rank when all have done it. What it raises on a rank
     is raised there, and the others raise DistBackendError with that rank's error, or with the ranks that are missing
-    after the timeout."""
+    after the timeout. If it raises on several ranks, the others have the first one's error."""
     if rank in ranks:
         try:
             do()
         except (RuntimeError, ValueError, OSError) as error:
-            store.set(what, f"rank {rank}: {error}")
+            if not store.check([what]):
+                store.set(what, f"rank {rank}: {error}")
             raise
         store.set(f"{what}/{rank}", "done")
         if store.add(f"{what}/count", 1) == len(ranks):

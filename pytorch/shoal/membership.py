@@ -252,7 +252,10 @@ class Membership:
         try:
             while not store.check([f"all_{key}"]):
                 if is_enough(time.monotonic() - begin):
-                    store.set(f"all_{key}", "1")  # those that wait as well need not find out for themselves
+                    # The rank with the scheduler knows who is left, and tells those that wait as well. What another
+                    # rank finds out is so for itself alone.
+                    if self._scheduler_service is not None:
+                        store.set(f"all_{key}", "1")
                     return
                 time.sleep(0.05 if time.monotonic() - begin < LEAVE_SECONDS else 1)
         except RuntimeError as error:  # the store's process is gone

@@ -97,7 +97,7 @@ class TwoNodes:
             environment = clean_environment(RANK=str(rank), WORLD_SIZE=str(len(node_of_rank)), MASTER_PORT=PORT)
             environment |= {"LOCAL_RANK": str(local_rank), "LOCAL_WORLD_SIZE": str(node_of_rank.count(number))}
             environment |= {"SHOAL_NODE_REDUCE": "off"} | variables
-            streams = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             command = [sys.executable, "-c", script]
             processes.append(subprocess.Popen(command, env=environment, preexec_fn=node.enter, **streams))
         try:
