@@ -178,7 +178,10 @@ def _registered_creator(name: str) -> Callable | None:
 def _create_gloo(
     options: dist.distributed_c10d._DistributedBackendOptions, backend_options: C10dBackend.Options | None
 ) -> C10dBackend:
-    # torch's creator has no use for options of Gloo.
+    creator = _registered_creator("gloo")
+    # torch's own has no use for options of Gloo, nor for our address.
+    if creator is not None and backend_options is None and not str(creator.__module__).startswith("torch."):
+        return creator(options, None)
     backend_options = backend_options or dist.ProcessGroupGloo._Options()
     if not backend_options._devices:
         interfaces = list(filter(None, os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")))
