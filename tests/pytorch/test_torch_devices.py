@@ -105,6 +105,13 @@ def test_wait_returns_at_once_though_another_rank_is_late(settings):
     assert statistics.median(times) < 100e-6, times
 
 
+def assert_returned_at_once(times: list[float]) -> None:
+    """No wait took the second for which the servers stood still. What one costs shows where nobody took the processor
+    from it, which on a busy machine somebody does in most of five rounds."""
+    assert max(times) < 0.5, times
+    assert min(times) < 100e-6, times
+
+
 def wait_while_servers_stand_still(servers: tuple[int, ...]) -> list[float]:
     cuda, rank = device_under_test.load(), dist.get_rank()
     device_under_test.reduce_first(cuda)
@@ -112,24 +119,29 @@ def wait_while_servers_stand_still(servers: tuple[int, ...]) -> list[float]:
     times = []
     for number in range(5):
         cuda.fill(tensor, 1)
-        begin = time.monotonic()
         if rank == 0:
             for server in servers:
                 os.kill(server, signal.SIGSTOP)
-                threading.Timer(1, os.kill, (server, signal.SIGCONT)).start()
+            begin = time.monotonic()
             say(f"stopped {number}")
         else:
             hear(f"stopped {number}")
         times.append(seconds_of_wait(tensor))
+        if rank == 0:
+            hear(f"waited {number}")
+            time.sleep(max(0, begin + 1 - time.monotonic()))
+            for server in servers:
+                os.kill(server, signal.SIGCONT)
+        else:
+            say(f"waited {number}")
         assert (cuda.on_host(tensor) == 6).all()
-        assert rank == 1 or time.monotonic() - begin > 1
     return times
 
 
 def test_wait_returns_at_once_though_servers_stand_still_for_a_second(own_cluster):
     environment = own_cluster.environment() | device_under_test.ENVIRONMENT
     for times in run_ranks(2, wait_while_servers_stand_still, own_cluster.servers, environment=environment):
-        assert statistics.median(times) < 100e-6, times
+        assert_returned_at_once(times)
 
 
 def destroy_at_once(make_group) -> None:
