@@ -96,8 +96,7 @@ std::string OnDevicesText(const std::vector<std::string>& members) {
   const std::string listed = absl::StrJoin(members.begin(), members.begin() + static_cast<ptrdiff_t>(shown), ", ");
   const std::string more =
       shown == members.size() ? "" : absl::StrCat(" and those of ", members.size() - shown, " more");
-  return absl::StrCat("All-reduces of tensors on devices are not compared: ", listed, more,
-                      ". With SHOAL_DEVICES=none they go through host memory, and are.");
+  return absl::StrCat("All-reduces of tensors on devices are not compared: ", listed, more, ".");
 }
 
 std::string GroupText(const Verification::Difference& difference) {

@@ -24,7 +24,6 @@ int Fail(const char* what, const shoal_error& error) {
 int ReduceAll(shoal_group* group, uint32_t rank, uint32_t world_size) {
   shoal_error error = {};
   shoal_all_reduce_options options = {};
-  options.struct_size = sizeof(options);
   options.dtype = SHOAL_FLOAT32;
   options.op = SHOAL_SUM;
   std::vector<std::vector<float>> tensors(kInFlight, std::vector<float>(kElements, static_cast<float>(rank + 1)));
@@ -62,7 +61,6 @@ int main(int argc, char** argv) {
     return EXIT_FAILURE;
   }
   shoal_worker_options worker_options = {};
-  worker_options.struct_size = sizeof(worker_options);
   worker_options.scheduler = argv[1];
   worker_options.job_name = "all_reduce_example";
   worker_options.world_size = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
@@ -72,7 +70,6 @@ int main(int argc, char** argv) {
   if (shoal_worker_connect(&worker_options, &worker, &error) != SHOAL_OK) return Fail("joining the job", error);
 
   shoal_group_options group_options = {};
-  group_options.struct_size = sizeof(group_options);
   group_options.name = "world";
   shoal_group* group = nullptr;
   int exit_code = EXIT_FAILURE;

@@ -166,7 +166,6 @@ class ServiceProcess {
 shoal_code StartServer(const PerfOptions& options, const std::string& scheduler, const std::string& name,
                        shoal_service** service, shoal_error* error) {
   shoal_server_options server{};
-  server.struct_size = sizeof(server);
   server.scheduler = scheduler.c_str();
   server.advertise = kLocalAddress;
   server.name = name.c_str();
@@ -186,7 +185,6 @@ absl::StatusOr<std::string> StartCluster(const PerfOptions& options, Children* c
       ServiceProcess::Start("scheduler", options.timeout_s, children, [](shoal_service** service, shoal_error* error) {
         const std::string listen = absl::StrCat(kLocalAddress, ":0");
         shoal_scheduler_options scheduler_options{};
-        scheduler_options.struct_size = sizeof(scheduler_options);
         scheduler_options.listen = listen.c_str();
         return shoal_start_scheduler(&scheduler_options, service, error);
       });

@@ -15,7 +15,6 @@ namespace {
 
 absl::StatusOr<shoal_op*> StartIn(shoal_group* group, void* data, uint64_t element_count, DataType dtype, ReduceOp op) {
   shoal_all_reduce_options options{};
-  options.struct_size = sizeof(options);
   options.dtype = static_cast<shoal_dtype>(dtype);
   options.op = static_cast<shoal_reduce_op>(op);
   options.premul_factor = op == ReduceOp::kPremulSum ? kPerfPremulFactor : 1.0;
@@ -37,7 +36,6 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
   std::unique_ptr<Session> session(new Session);
   shoal_error error{};
   shoal_worker_options worker_options{};
-  worker_options.struct_size = sizeof(worker_options);
   worker_options.scheduler = options.scheduler.c_str();
   worker_options.job_name = options.job.c_str();
   worker_options.rank = options.rank;
@@ -57,7 +55,6 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
   if (code != SHOAL_OK) return StatusFromShoal(code, error);
 
   shoal_group_options group_options{};
-  group_options.struct_size = sizeof(group_options);
   group_options.max_chunk_bytes = options.max_chunk_bytes;
   group_options.timeout_ms = options.timeout_ms;
   group_options.wire = static_cast<shoal_wire>(options.wire);
@@ -110,7 +107,6 @@ absl::Status Session::AllReduceIn(shoal_group* group, void* data, uint64_t eleme
 
 absl::StatusOr<shoal_plan> Session::Plan(uint64_t element_count, DataType dtype) const {
   shoal_plan plan{};
-  plan.struct_size = sizeof(plan);
   shoal_error error{};
   const shoal_code code = shoal_group_plan(group_, element_count, static_cast<shoal_dtype>(dtype), &plan, &error);
   if (code != SHOAL_OK) return StatusFromShoal(code, error);
@@ -120,7 +116,6 @@ absl::StatusOr<shoal_plan> Session::Plan(uint64_t element_count, DataType dtype)
 ClusterFacts Session::Facts() const {
   ClusterFacts facts;
   shoal_statistics statistics{};
-  statistics.struct_size = sizeof(statistics);
   if (shoal_worker_statistics(worker_, &statistics) == SHOAL_OK) {
     facts.server_count = statistics.server_count;
     facts.map_epoch = statistics.map_epoch;

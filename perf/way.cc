@@ -12,13 +12,11 @@ int RunWay(const PerfOptions& options) {
   // Of several devices that ranks are dealt over, the first rank's.
   const std::string net_device = options.net_device.substr(0, options.net_device.find('/'));
   shoal_way_options to_measure = {};
-  to_measure.struct_size = sizeof(to_measure);
   to_measure.addresses = options.way.c_str();
   to_measure.net_device = net_device.c_str();
   to_measure.transports = options.transports.c_str();
   to_measure.connect_timeout_ms = uint64_t{1000} * options.timeout_s;
   shoal_way way = {};
-  way.struct_size = sizeof(way);
   shoal_error error = {};
   if (shoal_measure_way(&to_measure, &way, &error) != SHOAL_OK) {
     std::fprintf(stderr, "shoal-perf: %s\n", error.message);

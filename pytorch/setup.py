@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 C_ABI = pathlib.Path("worker") / "include" / "shoal" / "worker.h"
 # The sources name each other from the root of the repository. A source distribution has what they need in a folder.
 ROOT = HERE.parent if (HERE.parent / C_ABI).is_file() else HERE / "root"
-SOURCES = ["shoal_library", "session", "group", "wait_thread", "stream_end", "torch_sources"]
+SOURCES = ["shoal_library", "session", "group", "torch_sources"]
 
 
 class BuildWithLibrary(BuildExtension):

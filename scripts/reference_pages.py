@@ -231,9 +231,7 @@ torch: that compiles the plugin first. The bundle has no RDMA.
 
 `make test` runs the library and the plugin on a simulated driver
 ([tests/simulated_cuda](../tests/simulated_cuda/README.md)), and with a simulated NCCL
-([tests/simulated_nccl](../tests/simulated_nccl/README.md)). The plugin's other path has few tests there, and without
-pinned memory: where the ranks of a node can't use NCCL, with `SHOAL_DEVICES=none`, or with `SHOAL_CHECK_FINITE=1`,
-tensors are copied to host memory as a whole.
+([tests/simulated_nccl](../tests/simulated_nccl/README.md)).
 
 `python` is the one with torch and the plugin, FILE any text of 100 KB or more, OUT a folder.
 """

@@ -5,7 +5,6 @@
 
 The contenders:
 - shoal: tensors on the device, by way of two servers on this machine
-- shoal whole: the same with SHOAL_DEVICES=none, which copies a tensor to the host as a whole and then back
 - shoal host: tensors in the host's memory, so what servers and transport take
 - shoal, host: rank 0's tensors on the device and rank 1's in the host's memory, so that no two ranks share the device
 - copies: no reduction; one rank copies a tensor to pinned host memory and another one from there, at once
@@ -46,7 +45,7 @@ ROUNDS = 3
 JUDGED_SIZE, MOST_TO_BOUND = 256 << 20, 1.15
 OPS = {4 << 10: 200, 1 << 20: 50, 16 << 20: 20, 256 << 20: 5}
 CONTENDERS = {
-    "cuda": ["shoal", "shoal, host", "shoal whole", "shoal host", "copies", "nccl"],
+    "cuda": ["shoal", "shoal, host", "shoal host", "copies", "nccl"],
     "cpu": ["shoal", "gloo"],
 }
 
@@ -93,7 +92,6 @@ def rank_of_contender(
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "SHOAL_QUIET": "1"}
     os.environ |= {"SHOAL_SCHEDULER": address, "SHOAL_JOB_NAME": "rates"}
     os.environ["SHOAL_NODE_REDUCE"] = "off"  # as ranks of two nodes, from the device and by way of servers
-    os.environ["SHOAL_DEVICES"] = "none" if contender == "shoal whole" else "auto"
     os.environ["NCCL_HOSTID"] = f"rank-{rank}"
     backend = {"copies": "gloo"}.get(contender, contender.split()[0].rstrip(","))
     if contender == "shoal host" or (contender == "shoal, host" and rank == 1):

@@ -16,32 +16,7 @@ def library_version() -> str: ...
 class Group: ...
 
 class Session:
-    def __init__(
-        self,
-        *,
-        scheduler: str,
-        job_name: str,
-        rank: int,
-        world_size: int,
-        node_name: str,
-        min_servers: int,
-        timeout_ms: int,
-        net_device: str,
-        local_rank: int,
-        local_world_size: int,
-        transports: str,
-        network_only: bool,
-        checksums: bool,
-        check_finite: bool,
-        flight_recorder: str,
-        colocation: int,
-        colocate_without_servers: bool,
-        quiet: bool,
-        node_reduce: int,
-        cuda: bool,
-        device_memory_bytes: int,
-        on_closed: Callable[[], None],
-    ) -> None: ...
+    def __init__(self, *, on_closed: Callable[[], None], **options: Any) -> None: ...  # fields of shoal_worker_options
     def open_device(self, device: int) -> None: ...
     def create_group(
         self, name: str, ranks: list[int], max_chunk_bytes: int, timeout_ms: int, wire: str, node_reduce: int
@@ -60,18 +35,8 @@ class Service:
     def stop(self) -> None: ...
 
 def describe_node(*, net_device: str, peer: str) -> tuple[str, str, str]: ...  # identity, address, why there is none
-def start_scheduler(*, listen: str, port_buffer_bytes: int) -> Service: ...
-def start_server(
-    *,
-    scheduler: str,
-    advertise: str,
-    io_threads: int,
-    net_device: str,
-    transports: str,
-    network_only: bool,
-    flight_recorder: str,
-    timeout_ms: int,
-) -> Service: ...
+def start_scheduler(**options: Any) -> Service: ...  # fields of shoal_scheduler_options
+def start_server(**options: Any) -> Service: ...  # fields of shoal_server_options
 
 class GroupOptions(Backend.Options):
     def __init__(self, *, wire: str | None, node_reduce: str | None, inner: Backend.Options | None) -> None: ...

@@ -79,7 +79,7 @@ def parse_colocation(text: str) -> str:
     return text
 
 
-WITHOUT_SERVERS = ("wait", "colocate")
+WITHOUT_SERVERS = ("wait", "colocate")  # in the order of shoal_without_servers
 
 
 def parse_without_servers(text: str) -> str:
@@ -147,7 +147,7 @@ SETTINGS = (
             "1: chunks carry a checksum; a chunk that was changed on its way is sent again and never summed"),
     Setting("check_finite", "SHOAL_CHECK_FINITE", parse_switch, False,
             "1: contributions are looked at before they are sent; one with NaN or infinity is an error on all ranks"
-            " that names its rank; CUDA tensors are copied to host memory as a whole first"),
+            " that names its rank; CUDA tensors are copied to the host for it, which waits for them"),
     Setting("flight_recorder", "SHOAL_FLIGHT_RECORDER", parse_text, "auto",
             "folder in which a rank writes the last events of its connections when an op has failed; the scheduler is"
             " sent them as well; auto: shoal-flights-UID in the temporary directory, which is made then; off: nowhere,"
@@ -162,8 +162,8 @@ SETTINGS = (
             "whether ranks on one node reduce among themselves: auto: as the scheduler finds best; host: wherever they"
             " can, through the node's memory; nccl: CUDA tensors by NCCL; off: never; equal on all ranks"),
     Setting("devices", "SHOAL_DEVICES", parse_devices, "auto",
-            "whether tensors on CUDA devices are reduced from there, without the host waiting: auto: where torch finds"
-            " a device; cuda: yes; none: they are copied to host memory as a whole first"),
+            "whether the servers reduce tensors on CUDA devices: auto: where torch finds a device; cuda: yes; none:"
+            " NCCL reduces them; equal on all ranks"),
     Setting("device_memory", "SHOAL_DEVICE_MEMORY", parse_bytes, 0,
             "host memory for what is on its way from and to devices; 0: the library's default, 256M"),
     Setting("blocking_wait", "SHOAL_BLOCKING_WAIT", parse_switch, False,
@@ -226,13 +226,7 @@ def read_config(environment: Mapping[str, str], query: Mapping[str, str]) -> tup
             values[setting.name], sources[setting.name] = setting.parse(text), source
         except ValueError as error:
             raise ValueError(f"{source}={text!r}: expected {error}") from None
-    settings = Config(**values)
-    if settings.check_finite and settings.devices == "cuda":
-        raise ValueError(
-            f"{sources['devices']}='cuda' has tensors reduced from their devices, and {sources['check_finite']} looks"
-            " at them in host memory: leave one of the two out"
-        )
-    return settings, sources
+    return Config(**values), sources
 
 
 def warn_about_unknown_variables(environment: Mapping[str, str]) -> None:

@@ -74,7 +74,8 @@ class Membership:
         """Joins with all ranks of the default group; returns its part of the store. Raises DistBackendError or
         ValueError."""
         self._rank, self._world_size = rank, world_size
-        place = placement.describe_this_rank(self.settings.scheduler, self.settings.net_device)
+        by_nccl = self.settings.devices == "none"
+        place = placement.describe_this_rank(self.settings.scheduler, self.settings.net_device, by_nccl)
         word, meeting_timeout = dataclasses.asdict(place), self.meeting_timeout(group_timeout)
         store, decided = meeting.meet(store, rank, world_size, word, meeting_timeout, self._decide, self._tell_of_wait)
         timeout = self.join_timeout(group_timeout)
@@ -111,7 +112,7 @@ class Membership:
                 'only init_process_group("shoal") can start a scheduler and servers by itself'
             )
         self._rank, self._world_size = rank, world_size
-        self.address = placement.describe_this_rank(self.settings.scheduler, self.settings.net_device).address
+        self.address = placement.describe_this_rank(self.settings.scheduler, self.settings.net_device, False).address
         name = self.settings.job_name
         if name is None:
             # The first rank to come names the job for all of them.
@@ -157,6 +158,7 @@ class Membership:
         places = [placement.RankPlace(**word) for word in words]
         placement.check_schedulers(places)
         placement.check_addresses(places)
+        placement.check_devices(places)
         return dataclasses.asdict(self._plan_for(places))
 
     def _plan_for(self, places: list[placement.RankPlace]) -> placement.Plan:
@@ -192,15 +194,15 @@ class Membership:
         local = placement.local_place(os.environ)
         return _C.Session(
             scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
-            node_name="", min_servers=min_servers, timeout_ms=_milliseconds(timeout),
+            min_servers=min_servers, timeout_ms=_milliseconds(timeout),
             net_device=self._net_device(), local_rank=local.rank, local_world_size=local.world_size,
             transports=self.settings.transports, network_only=self.settings.network_only,
             checksums=self.settings.checksums, check_finite=self.settings.check_finite,
             flight_recorder=self.settings.flight_recorder,
             colocation=config.COLOCATIONS.index(self._colocate()),
-            colocate_without_servers=self.settings.without_servers == "colocate", quiet=self.settings.quiet,
+            without_servers=config.WITHOUT_SERVERS.index(self.settings.without_servers), quiet=self.settings.quiet,
             node_reduce=config.NODE_REDUCES.index(self.settings.node_reduce),
-            cuda=self._has_devices(), device_memory_bytes=self.settings.device_memory,
+            devices=self._has_devices(), device_memory_bytes=self.settings.device_memory,
             on_closed=self.stop_services,
         )  # fmt: skip
 
@@ -216,8 +218,6 @@ class Membership:
                     warnings.warn(f"shoal: {error}; the first all-reduce there tries again", stacklevel=2)
 
     def _has_devices(self) -> bool:
-        if self.settings.check_finite:
-            return False  # the library looks at tensors in host memory
         return self.settings.devices == "cuda" or (self.settings.devices == "auto" and torch.cuda.is_available())
 
     def _colocate(self) -> str:

@@ -33,6 +33,7 @@ class RankPlace:
     address: str  # at which ranks on other nodes reach it; empty, or of loopback: there is none
     trouble: str  # why it is empty
     scheduler: str | None
+    by_nccl: bool  # SHOAL_DEVICES=none: NCCL reduces its CUDA tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ def first_device(net_device: str) -> str:
     return net_device.split("/")[0]
 
 
-def describe_this_rank(scheduler: str | None, net_device: str) -> RankPlace:
+def describe_this_rank(scheduler: str | None, net_device: str, by_nccl: bool) -> RankPlace:
     """By the library, as everything in it finds out where it is. Over which device the ranks meet may also be said by
     GLOO_SOCKET_IFNAME; without either the address is the one towards rank 0 (MASTER_ADDR), or towards the scheduler."""
     device = first_device(net_device) or os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
@@ -70,7 +71,7 @@ def describe_this_rank(scheduler: str | None, net_device: str) -> RankPlace:
         if address:
             break
     host = socket.gethostname()
-    return RankPlace(identity or f"host {host}", host, address, trouble, scheduler)
+    return RankPlace(identity or f"host {host}", host, address, trouble, scheduler, by_nccl)
 
 
 def is_loopback(host: str) -> bool:
@@ -125,4 +126,14 @@ def check_schedulers(places: list[RankPlace]) -> None:
                 f"rank 0 has scheduler {places[0].scheduler or '(none)'}, rank {rank} has"
                 f" {place.scheduler or '(none)'}: "
                 "set SHOAL_SCHEDULER to the same value on all ranks, or on none"
+            )
+
+
+def check_devices(places: list[RankPlace]) -> None:
+    for rank, place in enumerate(places):
+        if place.by_nccl != places[0].by_nccl:
+            said = {True: "has SHOAL_DEVICES=none", False: "has not"}
+            raise ValueError(
+                f"rank 0 {said[places[0].by_nccl]}, rank {rank} {said[place.by_nccl]}: one would reduce CUDA tensors by"
+                " NCCL and the other one by the servers; set it on all ranks, or on none"
             )

@@ -95,110 +95,76 @@ AllReduceWork::~AllReduceWork() {
   }
 }
 
-void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model,
-                          const CopyStreams* copy_streams) {
-  const auto stage = [&](const at::Tensor& tensor) {
-    if (work->return_stream_) return StagedTensor::StageOnDevice(tensor, *work->return_stream_);
-    return copy_streams == nullptr ? StagedTensor::Stage(tensor)
-                                   : StagedTensor::StageInHostMemory(tensor, *copy_streams);
-  };
-  try {
-    for (const at::Tensor& tensor : work->tensors_) {
-      // Also an empty one, which is a call: the next one must not meet those of ranks whose tensor has elements.
-      work->parts_.push_back(
-          {.staged = stage(tensor), .count = static_cast<uint64_t>(tensor.numel()), .started = nullptr});
-    }
-  } catch (const std::exception& error) {
-    // The other ranks have made this call. If this one went on, its next tensor would be summed with theirs of now.
-    work->group_->Abort("rank " + std::to_string(work->rank_) + " could not start all-reduce " +
-                        std::to_string(work->sequence_number_) + ": " + TextOf(error));
-    if (work->on_end_) work->on_end_(SHOAL_CANCELLED, 0, nullptr);
-    throw;
-  }
-  work->open_parts_ = work->parts_.size();
-  if (work->parts_.empty()) {
-    work->CompleteNow();
+void AllReduceWork::Start(const Operation& model) {
+  Stage();
+  open_parts_ = parts_.size();
+  if (parts_.empty()) {
+    Complete();
     return;
   }
-  if (work->return_stream_) {
-    work->EnqueueOnDevice(model);
-  } else {
-    work->Submit(work, model);
-  }
-}
-
-void AllReduceWork::Submit(const c10::intrusive_ptr<AllReduceWork>& self, const Operation& model) {
-  for (size_t index = 0; index < parts_.size(); ++index) {
-    const Part& part = parts_[index];
-    Operation operation = model;
-    operation.data = part.staged.data();
-    operation.count = part.count;
-    if (Started(index, operation)) continue;
-    if (part.staged.on_device()) {
-      operation.wait_until_ready = [self, index] {
-        try {
-          self->parts_[index].staged.WaitUntilStaged();
-        } catch (const std::exception& error) {
-          // Nobody else may do it: the operation may have failed at its deadline, when the device had not.
-          for (const Part& each : self->parts_) KeepIfDeviceHasFailed(each.staged);
-          throw std::runtime_error(TextOf(error));
-        }
-      };
-    }
-    operation.done = [self, index](const shoal_error& result, uint64_t ns) { self->EndPart(index, result, ns); };
-    group_->Submit(std::move(operation));
-  }
-}
-
-void AllReduceWork::EnqueueOnDevice(const Operation& model) {
-  const c10::Device device = return_stream_->device();
   Operation operation = model;
-  operation.device = static_cast<uint32_t>(device.index());
-  operation.stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
-  bool all_enqueued = true;
+  if (return_stream_) {
+    const c10::Device device = return_stream_->device();
+    operation.device = static_cast<uint32_t>(device.index());
+    operation.stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
+  }
+  bool all_enqueued = return_stream_.has_value();
   for (size_t index = 0; index < parts_.size(); ++index) {
     Part& part = parts_[index];
     operation.data = part.staged.data();
     operation.count = part.count;
-    const shoal_error error = EnqueuePart(part, operation);
-    if (error.code == SHOAL_OK) continue;
-    all_enqueued = false;
+    shoal_error error = {};
+    part.started = group_->Start(operation, &error);
     if (part.started == nullptr) {
+      all_enqueued = false;
       EndPart(index, error, 0);
       continue;
     }
+    if (!return_stream_) continue;
+    error = EnqueueReturn(part);
+    if (error.code == SHOAL_OK) continue;
+    all_enqueued = false;
     // The op goes on, but nothing can be ordered behind it.
     if (!GroupHasEnded(error.code)) group_->Abort("rank " + std::to_string(rank_) + ": " + error.message);
     std::lock_guard lock(parts_mutex_);
     NoteFailure(error.code, error.message);
   }
+  if (!return_stream_) return;
   if (all_enqueued) {
-    enqueued_.emplace(device.type());
+    enqueued_.emplace(return_stream_->device_type());
     enqueued_->record(*return_stream_);
     if (FutureIsAhead()) Settle(*tensors_future_, Kind::kTensors);
   }
   CompleteByItself();
 }
 
-shoal_error AllReduceWork::EnqueuePart(Part& part, const Operation& operation) {
-  shoal_error error = {};
-  if (!group_->StartOnDevice(operation, &part.started, &error)) return error;
-  error = part.started->WaitOnStream(return_stream_->native_handle());
+void AllReduceWork::Stage() {
+  try {
+    // Also an empty one, which is a call: the next one must not meet those of ranks whose tensor has elements.
+    for (const at::Tensor& tensor : tensors_) {
+      parts_.push_back({.staged = StagedTensor::Stage(tensor, return_stream_),
+                        .count = static_cast<uint64_t>(tensor.numel()),
+                        .started = nullptr});
+    }
+  } catch (const std::exception& error) {
+    // The other ranks have made this call. If this one went on, its next tensor would be summed with theirs of now.
+    group_->Abort("rank " + std::to_string(rank_) + " could not start all-reduce " + std::to_string(sequence_number_) +
+                  ": " + TextOf(error));
+    if (on_end_) on_end_(SHOAL_CANCELLED, 0, nullptr);
+    throw;
+  }
+}
+
+shoal_error AllReduceWork::EnqueueReturn(Part& part) {
+  shoal_error error = part.started->WaitOnStream(return_stream_->native_handle());
   try {
     part.staged.CopyBack();  // also of what was put there in part: the memory stays until that is over
   } catch (const std::exception& exception) {
-    if (error.code != SHOAL_OK) return error;
-    error = MakeError(SHOAL_INTERNAL, "copying the result into the tensor failed: " + TextOf(exception));
+    if (error.code == SHOAL_OK) {
+      error = MakeError(SHOAL_INTERNAL, "copying the result into the tensor failed: " + TextOf(exception));
+    }
   }
   return error;
-}
-
-bool AllReduceWork::Started(size_t index, const Operation& operation) {
-  if (parts_[index].staged.on_device()) return false;  // its copy is ordered before it by the session
-  shoal_error error = {};
-  const Group::Outcome outcome = group_->TryStart(operation, &parts_[index].started, &error);
-  if (outcome == Group::Outcome::kFailed) EndPart(index, error, 0);
-  return outcome != Group::Outcome::kFull;
 }
 
 void AllReduceWork::CompleteByItself() {
@@ -356,12 +322,11 @@ void AllReduceWork::SettleOrThrow(c10::ivalue::Future& future, Kind kind) const 
   // The future records its events on the stream that is current here (all parts are on one device, behind whose copies
   // back they belong), and runs its callbacks with the device that is.
   c10::OptionalStreamGuard behind_the_copies;
-  if (!parts_.empty() && parts_.front().staged.return_stream()) {
-    const c10::Stream stream = *parts_.front().staged.return_stream();
-    behind_the_copies.reset_stream(stream);
+  if (return_stream_) {
+    behind_the_copies.reset_stream(*return_stream_);
     try {
       // If the device has failed, what markCompleted records would leave the future half complete.
-      if (settled_) c10::Event(stream.device_type()).record(stream);
+      if (settled_) c10::Event(return_stream_->device_type()).record(*return_stream_);
     } catch (const std::exception& error) {
       future.setError(MakeException("shoal: all-reduce " + std::to_string(sequence_number_) + " of rank " +
                                     std::to_string(rank_) + ": its device has failed: " + TextOf(error)));

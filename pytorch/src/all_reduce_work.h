@@ -3,8 +3,8 @@
 // It keeps the tensors alive, completes when the last part has ended, and reports the first error. Its future holds the
 // tensors as a TensorList, which is what DDP and its hooks take; for CUDA the future and wait() are ordered by stream.
 //
-// Where the group reduces on devices, the host waits for nothing: the call puts all into streams, the future is
-// complete when it returns, and wait() makes the caller's streams wait. Of an op that fails later the tensors are
+// For CUDA tensors the host waits for nothing: the call puts all into streams, the future is complete when it returns,
+// and wait() makes the caller's streams wait. Of an op that fails later the tensors are
 // filled with ones, which are NaN, and the work has the error, as have the group's next all-reduce and barrier. wait()
 // with a timeout blocks until the op has ended and throws its error; so do, with blocking_wait, wait() and the future.
 //
@@ -44,17 +44,14 @@ class AllReduceWork : public c10d::Work {
   // the host may not have waited for the op. Called once, before the work completes.
   using OnEnd = std::function<void(shoal_code code, uint64_t duration_ns, const std::exception_ptr& unheard)>;
 
-  // `group` is nullptr for work that needs no servers. `return_stream`: where results come back on devices, if the
-  // tensors are on one and the group reduces them there.
+  // `group` is nullptr for work that needs no servers. `return_stream`: where results of CUDA tensors come back.
   AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
                 std::chrono::milliseconds timeout, std::shared_ptr<Group> group,
                 std::optional<c10::Stream> return_stream, bool blocking_wait, uint64_t completion_key, OnEnd on_end);
   ~AllReduceWork() override;
 
-  // Stages all tensors, then submits one operation a tensor. If a tensor can't be staged, fails the group and throws.
-  // `copy_streams` of tensors on a device that go through host memory, otherwise nullptr.
-  static void Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model,
-                    const CopyStreams* copy_streams);
+  // Stages all tensors, then starts one operation a tensor. If a tensor can't be staged, fails the group and throws.
+  void Start(const Operation& model);
   // Completes at once (for a group of one rank, or without a tensor).
   void CompleteNow();
   // Has the session's threads look after what is open: it completes though nobody waits.
@@ -80,17 +77,15 @@ class AllReduceWork : public c10d::Work {
   struct Part {
     StagedTensor staged;
     uint64_t count = 0;
-    std::shared_ptr<StartedOperation> started;  // nullptr: the session looks after it from the start
+    std::shared_ptr<StartedOperation> started;  // nullptr: it did not begin, and has ended
     bool ended = false;                         // under parts_mutex_
   };
   enum class Kind { kTensors, kWorkResult };
 
-  void Submit(const c10::intrusive_ptr<AllReduceWork>& self, const Operation& model);
-  bool Started(size_t index, const Operation& operation);
-  // On devices: puts all parts into streams, in the order of the call.
-  void EnqueueOnDevice(const Operation& model);
-  shoal_error EnqueuePart(Part& part, const Operation& operation);
-  // Waits for the parts that this process looks after, and ends them. False: the time is over. kNoTimeout: all of it.
+  void Stage();
+  // Puts what follows the result of a part on a device into the return stream.
+  shoal_error EnqueueReturn(Part& part);
+  // Waits for all parts, and ends them. False: the time is over. kNoTimeout: all of it.
   bool EndParts(std::chrono::milliseconds timeout);
   void EndCompleteParts();
   void EndPart(size_t index, const shoal_error& result, uint64_t duration_ns);

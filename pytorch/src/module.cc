@@ -4,6 +4,11 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <forward_list>
+#include <span>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "pytorch/src/group_options.h"
@@ -124,46 +129,90 @@ class PythonShoalBackend final : public ShoalBackend {
   c10::weak_intrusive_ptr<c10d::Backend> split_child_{BackendPtr()};
 };
 
+// Options of the library, by the names of their fields in shoal/worker.h: what a setting is called there is what Python
+// calls it.
+template <typename Options>
+class OptionsFromPython {
+ public:
+  using Set = void (*)(OptionsFromPython&, const py::handle& value);
+
+  struct Field {
+    std::string_view name;
+    Set set;
+  };
+
+  OptionsFromPython(std::span<const Field> fields, const py::kwargs& values) {
+    for (const auto& [key, value] : values) {
+      const auto name = py::cast<std::string>(key);
+      const auto field = std::ranges::find(fields, name, &Field::name);
+      if (field == fields.end()) throw py::type_error("shoal/worker.h has no option " + name);
+      field->set(*this, value);
+    }
+  }
+  OptionsFromPython(const OptionsFromPython&) = delete;
+  OptionsFromPython& operator=(const OptionsFromPython&) = delete;
+
+  template <auto kField>
+  static void SetField(OptionsFromPython& self, const py::handle& value) {
+    auto& field = self.options_.*kField;
+    using Type = std::remove_reference_t<decltype(field)>;
+    if constexpr (std::is_same_v<Type, const char*>) {
+      field = self.texts_.emplace_front(py::cast<std::string>(value)).c_str();
+    } else if constexpr (std::is_enum_v<Type>) {
+      field = static_cast<Type>(py::cast<int>(value));
+    } else {
+      field = py::cast<Type>(value);
+    }
+  }
+
+  const Options& options() const { return options_; }
+
+ private:
+  Options options_ = {};
+  std::forward_list<std::string> texts_;
+};
+
+#define SHOAL_FIELD(options, field) \
+  { #field, &OptionsFromPython < options> ::SetField < &options::field> }
+#define SHOAL_WORKER_FIELD(field) SHOAL_FIELD(shoal_worker_options, field)
+constexpr OptionsFromPython<shoal_worker_options>::Field kWorkerFields[] = {
+    SHOAL_WORKER_FIELD(scheduler),       SHOAL_WORKER_FIELD(job_name),           SHOAL_WORKER_FIELD(rank),
+    SHOAL_WORKER_FIELD(world_size),      SHOAL_WORKER_FIELD(min_servers),        SHOAL_WORKER_FIELD(timeout_ms),
+    SHOAL_WORKER_FIELD(net_device),      SHOAL_WORKER_FIELD(transports),         SHOAL_WORKER_FIELD(network_only),
+    SHOAL_WORKER_FIELD(colocation),      SHOAL_WORKER_FIELD(checksums),          SHOAL_WORKER_FIELD(without_servers),
+    SHOAL_WORKER_FIELD(quiet),           SHOAL_WORKER_FIELD(node_reduce),        SHOAL_WORKER_FIELD(devices),
+    SHOAL_WORKER_FIELD(local_rank),      SHOAL_WORKER_FIELD(local_world_size),   SHOAL_WORKER_FIELD(check_finite),
+    SHOAL_WORKER_FIELD(flight_recorder), SHOAL_WORKER_FIELD(device_memory_bytes)};
+constexpr OptionsFromPython<shoal_scheduler_options>::Field kSchedulerFields[] = {
+    SHOAL_FIELD(shoal_scheduler_options, listen), SHOAL_FIELD(shoal_scheduler_options, port_buffer_bytes)};
+#define SHOAL_SERVER_FIELD(field) SHOAL_FIELD(shoal_server_options, field)
+constexpr OptionsFromPython<shoal_server_options>::Field kServerFields[] = {
+    SHOAL_SERVER_FIELD(scheduler),       SHOAL_SERVER_FIELD(advertise),  SHOAL_SERVER_FIELD(io_threads),
+    SHOAL_SERVER_FIELD(net_device),      SHOAL_SERVER_FIELD(transports), SHOAL_SERVER_FIELD(network_only),
+    SHOAL_SERVER_FIELD(flight_recorder), SHOAL_SERVER_FIELD(timeout_ms)};
+#undef SHOAL_SERVER_FIELD
+#undef SHOAL_WORKER_FIELD
+#undef SHOAL_FIELD
+
+template <typename Options>
+std::unique_ptr<Service> StartService(std::span<const typename OptionsFromPython<Options>::Field> fields,
+                                      const py::kwargs& values) {
+  const ShoalLibrary& library = Library();
+  const OptionsFromPython<Options> options(fields, values);
+  py::gil_scoped_release released;
+  return Service::Start(library, options.options());
+}
+
 void DefineSession(py::module_& module) {
   py::class_<Group, std::shared_ptr<Group>>(module, "Group");
   py::class_<Session, std::shared_ptr<Session>>(module, "Session")
-      .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
-                       std::string node_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
-                       uint32_t local_rank, uint32_t local_world_size, std::string transports, bool network_only,
-                       bool checksums, bool check_finite, std::string flight_recorder, uint32_t colocation,
-                       bool colocate_without_servers, bool quiet, uint32_t node_reduce, bool cuda,
-                       uint64_t device_memory_bytes, std::function<void()> on_closed) {
-             SessionOptions options{.scheduler = std::move(scheduler),
-                                    .job_name = std::move(job_name),
-                                    .rank = rank,
-                                    .world_size = world_size,
-                                    .node_name = std::move(node_name),
-                                    .min_servers = min_servers,
-                                    .timeout_ms = timeout_ms,
-                                    .net_device = std::move(net_device),
-                                    .local_rank = local_rank,
-                                    .local_world_size = local_world_size,
-                                    .transports = std::move(transports),
-                                    .network_only = network_only,
-                                    .checksums = checksums,
-                                    .check_finite = check_finite,
-                                    .flight_recorder = std::move(flight_recorder),
-                                    .colocation = colocation,
-                                    .colocate_without_servers = colocate_without_servers,
-                                    .quiet = quiet,
-                                    .node_reduce = node_reduce,
-                                    .cuda = cuda,
-                                    .device_memory_bytes = device_memory_bytes};
+      .def(py::init([](std::function<void()> on_closed, const py::kwargs& values) {
              const ShoalLibrary& library = Library();
+             const OptionsFromPython<shoal_worker_options> options(kWorkerFields, values);
              py::gil_scoped_release released;
-             return Session::Connect(library, options, std::move(on_closed));
+             return Session::Connect(library, options.options(), std::move(on_closed));
            }),
-           py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
-           py::arg("node_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
-           py::arg("local_rank"), py::arg("local_world_size"), py::arg("transports"), py::arg("network_only"),
-           py::arg("checksums"), py::arg("check_finite"), py::arg("flight_recorder"), py::arg("colocation"),
-           py::arg("colocate_without_servers"), py::arg("quiet"), py::arg("node_reduce"), py::arg("cuda"),
-           py::arg("device_memory_bytes"), py::arg("on_closed"))
+           py::kw_only(), py::arg("on_closed"))
       .def("open_device", &Session::OpenDevice, py::arg("device"), GilReleased())
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), GilReleased())
@@ -183,7 +232,6 @@ void DefineServices(py::module_& module) {
       [](const std::string& net_device, const std::string& peer) {
         const ShoalLibrary& library = Library();
         shoal_node node = {};
-        node.struct_size = sizeof(node);
         shoal_error error = {};
         shoal_code code = SHOAL_OK;
         {
@@ -194,25 +242,10 @@ void DefineServices(py::module_& module) {
         return std::make_tuple(std::string(node.identity), std::string(node.address), std::string(error.message));
       },
       py::kw_only(), py::arg("net_device"), py::arg("peer"));
-  module.def(
-      "start_scheduler",
-      [](const std::string& listen, uint64_t port_buffer_bytes) {
-        const ShoalLibrary& library = Library();
-        py::gil_scoped_release released;
-        return Service::StartScheduler(library, listen, port_buffer_bytes);
-      },
-      py::kw_only(), py::arg("listen"), py::arg("port_buffer_bytes"));
-  module.def(
-      "start_server",
-      [](const std::string& scheduler, const std::string& advertise, uint32_t io_threads, const std::string& net_device,
-         const std::string& transports, bool network_only, const std::string& flight_recorder, uint64_t timeout_ms) {
-        const ShoalLibrary& library = Library();
-        py::gil_scoped_release released;
-        return Service::StartServer(library, scheduler, advertise, io_threads, net_device, transports, network_only,
-                                    flight_recorder, timeout_ms);
-      },
-      py::kw_only(), py::arg("scheduler"), py::arg("advertise"), py::arg("io_threads"), py::arg("net_device"),
-      py::arg("transports"), py::arg("network_only"), py::arg("flight_recorder"), py::arg("timeout_ms"));
+  module.def("start_scheduler",
+             [](const py::kwargs& values) { return StartService<shoal_scheduler_options>(kSchedulerFields, values); });
+  module.def("start_server",
+             [](const py::kwargs& values) { return StartService<shoal_server_options>(kServerFields, values); });
 }
 
 void DefineOptions(py::module_& module) {

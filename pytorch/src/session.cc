@@ -26,49 +26,27 @@ void Keep(std::unordered_map<uint64_t, Done> open) {
   kept.push_back(std::move(open));
 }
 
-const char* NullIfEmpty(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+std::string OrEmpty(const char* text) { return text == nullptr ? "" : text; }
 
 }  // namespace
 
 // ---- Session ----
 
-std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const SessionOptions& options,
-                                          std::function<void()> on_closed) {
-  shoal_worker_options worker_options = {};
-  worker_options.struct_size = sizeof(worker_options);
-  worker_options.scheduler = options.scheduler.c_str();
-  worker_options.job_name = options.job_name.c_str();
-  worker_options.rank = options.rank;
-  worker_options.world_size = options.world_size;
-  worker_options.node_name = NullIfEmpty(options.node_name);
-  worker_options.min_servers = options.min_servers;
-  worker_options.timeout_ms = options.timeout_ms;
-  worker_options.net_device = NullIfEmpty(options.net_device);
-  worker_options.local_rank = options.local_rank;
-  worker_options.local_world_size = options.local_world_size;
-  worker_options.transports = NullIfEmpty(options.transports);
-  worker_options.network_only = options.network_only ? 1 : 0;
-  worker_options.checksums = options.checksums ? 1 : 0;
-  worker_options.check_finite = options.check_finite ? 1 : 0;
-  worker_options.flight_recorder = NullIfEmpty(options.flight_recorder);
-  worker_options.colocation = static_cast<shoal_colocation>(options.colocation);
-  worker_options.without_servers =
-      options.colocate_without_servers ? SHOAL_WITHOUT_SERVERS_COLOCATE : SHOAL_WITHOUT_SERVERS_WAIT;
-  worker_options.quiet = options.quiet ? 1 : 0;
-  worker_options.node_reduce = static_cast<shoal_node_reduce>(options.node_reduce);
-  worker_options.devices = options.cuda ? SHOAL_DEVICES_CUDA : SHOAL_DEVICES_NONE;
-  worker_options.device_memory_bytes = options.device_memory_bytes;
+std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const shoal_worker_options& options,
+                                          std::function<void()> on_closed, std::chrono::milliseconds others_end) {
   shoal_worker* worker = nullptr;
   shoal_error error = {};
-  library.Check(library.shoal_worker_connect(&worker_options, &worker, &error), error,
-                "rank " + std::to_string(options.rank) + " can't join job \"" + options.job_name + "\" at scheduler " +
-                    options.scheduler);
-  return std::shared_ptr<Session>(new Session(library, worker, options.others_end, std::move(on_closed)));
+  library.Check(library.shoal_worker_connect(&options, &worker, &error), error,
+                "rank " + std::to_string(options.rank) + " can't join job \"" + OrEmpty(options.job_name) +
+                    "\" at scheduler " + OrEmpty(options.scheduler));
+  return std::shared_ptr<Session>(new Session(library, options, worker, others_end, std::move(on_closed)));
 }
 
-Session::Session(const ShoalLibrary& library, shoal_worker* worker, std::chrono::milliseconds others_end,
-                 std::function<void()> on_closed)
+Session::Session(const ShoalLibrary& library, const shoal_worker_options& options, shoal_worker* worker,
+                 std::chrono::milliseconds others_end, std::function<void()> on_closed)
     : library_(library),
+      reduces_on_devices_(options.devices != SHOAL_DEVICES_NONE),
+      checks_finite_(options.check_finite != 0),
       process_id_(getpid()),
       others_end_(others_end),
       on_closed_(std::move(on_closed)),
@@ -118,7 +96,6 @@ std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::
     worker = OpenWorker();
   }
   shoal_group_options options = {};
-  options.struct_size = sizeof(options);
   options.name = name.c_str();
   options.ranks = ranks.empty() ? nullptr : ranks.data();
   options.rank_count = static_cast<uint32_t>(ranks.size());
@@ -212,31 +189,6 @@ std::string Session::EndThreads() {
   return left_behind;
 }
 
-shoal_code Session::Start(shoal_group* group, Operation& operation, shoal_error& error) {
-  shoal_all_reduce_options options = OptionsOf(operation);
-  options.notify = 1;
-  {
-    std::lock_guard lock(mutex_);
-    if (threads_.empty() && !AddThread(&error)) return error.code;
-    options.user_data = next_user_data_++;
-    open_.emplace(options.user_data, std::move(operation.done));
-  }
-  shoal_op* op = nullptr;
-  const shoal_code code = library_.shoal_all_reduce(group, operation.data, operation.count, &options, &op, &error);
-  std::lock_guard lock(mutex_);
-  if (code == SHOAL_OK) {
-    library_.shoal_op_release(op);
-    ++unfetched_;
-    WakeFetcher();
-  } else {
-    // Nothing is there any more if a thread that fetches completions has failed all that was open: this one too.
-    auto entry = open_.extract(options.user_data);
-    if (entry.empty()) return SHOAL_OK;
-    operation.done = std::move(entry.mapped());
-  }
-  return code;
-}
-
 bool Session::Notify(shoal_op* op, Done done) {
   std::lock_guard lock(mutex_);
   shoal_error error = {};
@@ -247,11 +199,6 @@ bool Session::Notify(shoal_op* op, Done done) {
   ++unfetched_;
   WakeFetcher();
   return true;
-}
-
-bool Session::HasOpenOperations() {
-  std::lock_guard lock(mutex_);
-  return !open_.empty();
 }
 
 void Session::WakeFetcher() {
@@ -299,14 +246,9 @@ void Session::FetchCompletions() {
     const shoal_code code = library_.shoal_next_completion(worker, kFetchTimeoutMs, &completion);
     lock.lock();
     fetching_ = false;
-    if (code == SHOAL_DEADLINE_EXCEEDED) continue;
-    if (code != SHOAL_OK) {
-      completion.result.code = code;
-      std::string("the worker stopped before the all-reduce was complete")
-          .copy(completion.result.message, sizeof(completion.result.message) - 1);
-      FailAll(completion.result, lock);
-      continue;
-    }
+    // All groups are closed before the worker is, so every completion comes. Where there was no memory for one, the
+    // next call has it.
+    if (code != SHOAL_OK) continue;
     --unfetched_;
     auto entry = open_.extract(completion.user_data);
     WakeFetcher();
@@ -317,16 +259,6 @@ void Session::FetchCompletions() {
     entry = {};  // the callback's memory (tensors) is freed without the lock
     lock.lock();
   }
-}
-
-void Session::FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lock) {
-  auto open = std::exchange(open_, {});
-  unfetched_ = 0;
-  changed_.notify_all();
-  lock.unlock();
-  for (auto& [user_data, done] : open) done(error, 0);
-  open.clear();
-  lock.lock();
 }
 
 void Session::WithWorker(const std::function<void(shoal_worker*)>& use) {
@@ -345,7 +277,6 @@ void Session::WithWorker(const std::function<void(shoal_worker*)>& use) {
 
 shoal_statistics Session::Statistics() {
   shoal_statistics statistics = {};
-  statistics.struct_size = sizeof(statistics);
   shoal_code code = SHOAL_OK;
   WithWorker([&](shoal_worker* worker) { code = library_.shoal_worker_statistics(worker, &statistics); });
   library_.Check(code, shoal_error{code, ""}, "can't read the worker's statistics");
@@ -365,38 +296,19 @@ std::vector<shoal_server_statistics> Session::ServerStatistics() {
 
 // ---- Service ----
 
-std::unique_ptr<Service> Service::StartScheduler(const ShoalLibrary& library, const std::string& listen,
-                                                 uint64_t port_buffer_bytes) {
-  shoal_scheduler_options options = {};
-  options.struct_size = sizeof(options);
-  options.listen = listen.c_str();
-  options.port_buffer_bytes = port_buffer_bytes;
+std::unique_ptr<Service> Service::Start(const ShoalLibrary& library, const shoal_scheduler_options& options) {
   shoal_service* service = nullptr;
   shoal_error error = {};
   library.Check(library.shoal_start_scheduler(&options, &service, &error), error,
-                "can't start a scheduler in this process on " + listen);
+                "can't start a scheduler in this process on " + OrEmpty(options.listen));
   return std::unique_ptr<Service>(new Service(library, service));
 }
 
-std::unique_ptr<Service> Service::StartServer(const ShoalLibrary& library, const std::string& scheduler,
-                                              const std::string& advertise, uint32_t io_threads,
-                                              const std::string& net_device, const std::string& transports,
-                                              bool network_only, const std::string& flight_recorder,
-                                              uint64_t timeout_ms) {
-  shoal_server_options options = {};
-  options.struct_size = sizeof(options);
-  options.scheduler = scheduler.c_str();
-  options.advertise = advertise.c_str();
-  options.io_threads = io_threads;
-  options.net_device = NullIfEmpty(net_device);
-  options.transports = NullIfEmpty(transports);
-  options.network_only = network_only ? 1 : 0;
-  options.flight_recorder = NullIfEmpty(flight_recorder);
-  options.timeout_ms = timeout_ms;
+std::unique_ptr<Service> Service::Start(const ShoalLibrary& library, const shoal_server_options& options) {
   shoal_service* service = nullptr;
   shoal_error error = {};
   library.Check(library.shoal_start_server(&options, &service, &error), error,
-                "can't start a server in this process on " + advertise);
+                "can't start a server in this process on " + OrEmpty(options.advertise));
   return std::unique_ptr<Service>(new Service(library, service));
 }
 

@@ -1,14 +1,13 @@
 // This process's membership in a Shoal job, and the groups in it, without any torch.
 //
-// A Session owns the worker handle and the threads that fetch completions. A Group owns a group handle and submits its
-// operations in the order of the calls, also those whose memory is not ready yet. Where one can't begin on this rank
-// alone, the group is aborted, or the ranks' next ones would be summed with each other's. A caller that will wait
-// starts an operation with TryStart: no other thread of this process has to run for it (docs/adr/0016).
+// A Session owns the worker handle and the threads that fetch completions. A Group owns a group handle. Its Start is
+// the one way for an all-reduce into the library, which queues it. Where one can't begin on this rank alone, the group
+// is aborted, or the ranks' next ones would be summed with each other's. Whoever waits for an operation needs no other
+// thread of this process (docs/adr/0016); threads fetch the completions of those that nobody waits for.
 //
-// Threads: every method may be called from any thread. `done` runs on threads of this file or on the caller's,
-// `wait_until_ready` on one of wait_thread.h, both with no lock held. A `done` may block for as long as it likes, also
-// on another operation: another thread fetches completions meanwhile. fork(): in a child every call throws ShoalError,
-// and destructors free nothing.
+// Threads: every method may be called from any thread. `done` runs on threads of this file or on the caller's, with no
+// lock held. It may block for as long as it likes, also on another operation: another thread fetches completions
+// meanwhile. fork(): in a child every call throws ShoalError, and destructors free nothing.
 #ifndef SHOAL_PYTORCH_SRC_SESSION_H_
 #define SHOAL_PYTORCH_SRC_SESSION_H_
 
@@ -18,7 +17,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,14 +28,13 @@
 #include <vector>
 
 #include "pytorch/src/shoal_library.h"
-#include "pytorch/src/wait_thread.h"
 
 namespace shoal::pytorch {
 
 // How an operation ended, and the time from its submission to that.
 using Done = std::function<void(const shoal_error& result, uint64_t duration_ns)>;
 
-// One all-reduce in place. The memory at `data` must stay until `done` was called; it is called exactly once.
+// One all-reduce in place. The memory at `data` must stay until the operation is complete.
 struct Operation {
   void* data = nullptr;
   std::optional<uint32_t> device;  // `data` is on the device of that ordinal; absent: in host memory
@@ -46,11 +43,7 @@ struct Operation {
   shoal_dtype dtype = SHOAL_FLOAT32;
   shoal_reduce_op op = SHOAL_SUM;
   double premul_factor = 0;
-  uint64_t timeout_ms = 0;  // from the call on; 0: the group's, from when its memory is ready
-  // Empty: the memory holds the contribution already. May never return: then the operation fails at its deadline, and
-  // what this refers to has to stay, so it owns that.
-  std::function<void()> wait_until_ready;
-  Done done;  // must not throw
+  uint64_t timeout_ms = 0;  // from the call on; 0: the session's
 };
 
 shoal_error MakeError(shoal_code code, const std::string& message);
@@ -64,35 +57,9 @@ bool GroupHasEnded(shoal_code code);
 // Whether a call failed for its arguments, which every rank is refused alike: the group goes on.
 bool IsRefusal(shoal_code code);
 
-// As the library takes them, without `notify`.
-shoal_all_reduce_options OptionsOf(const Operation& operation);
-
-struct SessionOptions {
-  std::string scheduler;  // "host:port"
-  std::string job_name;
-  uint32_t rank = 0;
-  uint32_t world_size = 1;
-  std::string node_name;     // empty: the library finds out which node this is
-  uint32_t min_servers = 0;  // 0: the library's default
-  uint64_t timeout_ms = 0;
-  std::string net_device;  // empty: UCX chooses; several, separated by slashes: the node's ranks are dealt over them
-  uint32_t local_rank = 0;
-  uint32_t local_world_size = 0;  // 0: not known
-  std::string transports;         // empty: the library's default
-  bool network_only = false;
-  bool checksums = false;
-  bool check_finite = false;
-  std::string flight_recorder;            // empty: the library's default
-  uint32_t colocation = 0;                // a shoal_colocation
-  bool colocate_without_servers = false;  // otherwise wait for one
-  bool quiet = false;                     // no lines to standard error
-  uint32_t node_reduce = 0;               // a shoal_node_reduce
-  bool cuda = false;                      // groups may reduce tensors on CUDA devices
-  uint64_t device_memory_bytes = 0;       // 0: the library's default
-  // How long closing waits for callbacks and calls of others. Those that are not over then keep what they use, and
-  // closing says so.
-  std::chrono::milliseconds others_end{30'000};
-};
+// How long closing waits for callbacks and calls of others. Those that are not over then keep what they use, and
+// closing says so.
+inline constexpr std::chrono::milliseconds kOthersEnd{30'000};
 
 class Group;
 class Session;
@@ -130,47 +97,26 @@ class Group : public std::enable_shared_from_this<Group> {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  enum class Outcome { kAccepted, kFull, kFailed };
-
-  // Queues the operation; errors arrive in its `done`.
-  void Submit(Operation operation);
-  // Starts the operation (without its `done` and `wait_until_ready`) for a caller that looks after it. kFull: not now,
-  // Submit queues it; kFailed: `error` says why.
-  Outcome TryStart(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error);
-  // The same for an operation on a device, whose place in the caller's stream is now: waits where TryStart says kFull.
-  bool StartOnDevice(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error);
+  // nullptr: `error` says why it did not begin. The first operations on devices of a node may wait for the other ranks.
+  std::shared_ptr<StartedOperation> Start(const Operation& operation, shoal_error* error);
   // As shoal_group_takes_devices has it.
   int takes_devices() const { return takes_devices_; }
   // Those that somebody still looks after, in no order; some may be complete.
   std::vector<std::shared_ptr<StartedOperation>> StartedOnDevices();
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
-  // Waits for operations on devices and copies from them, some seconds at most (for all groups together, where they are
-  // destroyed one after the other), ends what is still open then (there is nothing in a correct program) and frees the
-  // group. Returns what was not over in time and is left behind, or "". Idempotent.
+  // Waits for operations on devices, some seconds at most (for all groups together, where they are destroyed one after
+  // the other), ends what is still open then (there is nothing in a correct program) and frees the group. Returns what
+  // was not over in time and is left behind, or "". Idempotent.
   [[nodiscard]] std::string Close();
 
  private:
   friend class StartedOperation;
 
-  struct Pending {
-    Operation operation;
-    std::chrono::steady_clock::time_point deadline;  // until which its memory has to be ready
-  };
-
-  // Under mutex_. False: `error` says why there is none.
-  bool StartFeeder(shoal_error* error);
-  // False: it runs a callback, and is left behind.
-  bool EndFeeder(std::chrono::steady_clock::time_point until);
-  void Feed();
-  // For the feeder, without mutex_: returns why the operation can't begin, or SHOAL_OK.
-  shoal_error AwaitReady(std::function<void()> wait, std::chrono::steady_clock::time_point deadline);
   // Until when this group, being destroyed, waits for what is on devices.
   std::chrono::steady_clock::time_point DevicesEndBy() const;
   // Gives operations on devices, which nobody has waited for, the time to end.
   void AwaitDevices(std::chrono::steady_clock::time_point until);
-  void NoteDevicesStuck();
-  Outcome TrySubmit(Operation& operation, shoal_error& error);
   // Of an operation that could not begin here, with mutex_ held. Other ranks may have begun it, and would take this
   // rank's next one for it.
   void AbortIfOthersGoOn(const shoal_error& error);
@@ -179,22 +125,18 @@ class Group : public std::enable_shared_from_this<Group> {
   const int takes_devices_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  shoal_group* group_;           // nullptr once closed
-  std::deque<Pending> pending_;  // not accepted by the library yet, in order of the calls
-  uint64_t open_ = 0;            // accepted and not done
+  shoal_group* group_;  // nullptr once closed
   std::unordered_map<StartedOperation*, std::weak_ptr<StartedOperation>> started_;
-  uint32_t starting_ = 0;  // calls of the library that start an operation on a device, without mutex_
+  uint32_t starting_ = 0;  // calls of the library that start an operation, without mutex_
   bool closing_ = false;
-  WaitThread ready_waits_;  // for the feeder: a device may never get to where it is waited for
-  std::thread feeder_;      // started by the first operation that can't be submitted at once
-  bool feeder_runs_ = false;
 };
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // Joins the job and waits for that. Throws ShoalError. `on_closed` runs once, at the end of Close.
-  static std::shared_ptr<Session> Connect(const ShoalLibrary& library, const SessionOptions& options,
-                                          std::function<void()> on_closed);
+  static std::shared_ptr<Session> Connect(const ShoalLibrary& library, const shoal_worker_options& options,
+                                          std::function<void()> on_closed,
+                                          std::chrono::milliseconds others_end = kOthersEnd);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -219,6 +161,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<shoal_server_statistics> ServerStatistics();
 
   const ShoalLibrary& library() const { return library_; }
+  bool reduces_on_devices() const { return reduces_on_devices_; }
+  bool checks_finite() const { return checks_finite_; }
   bool forked() const { return getpid() != process_id_; }
   void ThrowIfForked() const;
 
@@ -226,19 +170,15 @@ class Session : public std::enable_shared_from_this<Session> {
   friend class Group;
   friend class StartedOperation;
 
-  Session(const ShoalLibrary& library, shoal_worker* worker, std::chrono::milliseconds others_end,
-          std::function<void()> on_closed);
+  Session(const ShoalLibrary& library, const shoal_worker_options& options, shoal_worker* worker,
+          std::chrono::milliseconds others_end, std::function<void()> on_closed);
 
-  // Submits to the library; `done` runs on a completion thread if this returns SHOAL_OK, and is given back otherwise.
-  shoal_code Start(shoal_group* group, Operation& operation, shoal_error& error);
   // False: the session is closed, or has no thread and could start none; `done` will not be called.
   bool Notify(shoal_op* op, Done done);
-  bool HasOpenOperations();
   // Returns what was not over in time and is left behind, or "".
   std::string EndThreads();
   void RunThread();
   void FetchCompletions();
-  void FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lock);
   void WakeFetcher();  // mutex_ held
   // Starts a thread that fetches completions; mutex_ held. False: `error` says why not.
   bool AddThread(shoal_error* error);
@@ -248,6 +188,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void WithWorker(const std::function<void(shoal_worker*)>& use);
 
   const ShoalLibrary& library_;
+  const bool reduces_on_devices_;
+  const bool checks_finite_;
   const pid_t process_id_;
   const std::chrono::milliseconds others_end_;
   std::function<void()> on_closed_;
@@ -274,13 +216,8 @@ class Session : public std::enable_shared_from_this<Session> {
 class Service {
  public:
   // Throw ShoalError.
-  static std::unique_ptr<Service> StartScheduler(const ShoalLibrary& library, const std::string& listen,
-                                                 uint64_t port_buffer_bytes);
-  static std::unique_ptr<Service> StartServer(const ShoalLibrary& library, const std::string& scheduler,
-                                              const std::string& advertise, uint32_t io_threads,
-                                              const std::string& net_device, const std::string& transports,
-                                              bool network_only, const std::string& flight_recorder,
-                                              uint64_t timeout_ms);
+  static std::unique_ptr<Service> Start(const ShoalLibrary& library, const shoal_scheduler_options& options);
+  static std::unique_ptr<Service> Start(const ShoalLibrary& library, const shoal_server_options& options);
   ~Service() { Stop(); }
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;

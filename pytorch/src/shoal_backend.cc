@@ -5,6 +5,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <span>
 #include <utility>
@@ -179,7 +180,9 @@ ShoalBackend::WorkPtr ShoalBackend::allreduce_coalesced(Tensors& tensors, const 
 
 bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const {
   const std::optional<shoal_reduce_op> reduce_op = OpOf(op);
-  if (!reduce_op || (coalescing_ && !tensors.front().is_cpu())) return false;
+  const std::shared_ptr<Session> session = members().session;
+  const bool takes_devices = session == nullptr || session->reduces_on_devices();
+  if (!reduce_op || (!tensors.front().is_cpu() && (coalescing_ || !takes_devices))) return false;
   const at::ScalarType type = tensors.front().scalar_type();
   if (!DtypeOf(type) || (*reduce_op == SHOAL_PREMUL_SUM && !at::isFloatingType(type))) return false;
   const bool dense = std::all_of(tensors.begin(), tensors.end(),
@@ -203,9 +206,13 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   model.op = *OpOf(opts.reduceOp);
   // What can throw comes before the op has a number and a hook that is waited for.
   if (model.op == SHOAL_PREMUL_SUM) model.premul_factor = PremulFactor(opts.reduceOp);
-  const std::optional<c10::Stream> return_stream = OrAbort([&] { return ReturnStream(tensors.front(), group.get()); });
-  const CopyStreams* const copy_streams =
-      return_stream ? nullptr : OrAbort([&] { return CopyStreamsOf(tensors.front(), group.get()); });
+  TORCH_CHECK_TYPE(
+      tensors.front().is_cpu() || !group || group->takes_devices() != 2 || tensors.front().scalar_type() != at::kShort,
+      "shoal: an all-reduce of an int16 tensor on a CUDA device, in a group whose ranks reduce within their "
+      "node by NCCL, which has no such type; convert it first, for example with tensor.to(torch.int32)");
+  std::optional<c10::Stream> return_stream;
+  if (group) return_stream = OrAbort([&] { return ReturnStream(tensors.front()); });
+  if (return_stream && members().session->checks_finite()) OrAbort([&] { CheckFiniteOnDevice(tensors); });
   if (getSize() == 1) ReduceAlone(tensors, model);
   ++sequence_number_;
   std::vector<std::shared_ptr<TimeoutExtension>> extensions = TimeoutExtensions();
@@ -219,7 +226,7 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   if (getSize() == 1) {
     work->CompleteNow();
   } else {
-    AllReduceWork::Start(work, model, copy_streams);
+    work->Start(model);
     if (on_completion_hook_) work->CompleteByItself();
   }
   return Gathered(std::move(work), tensors.front().is_cpu());
@@ -264,22 +271,26 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
   };
 }
 
-std::optional<c10::Stream> ShoalBackend::ReturnStream(const at::Tensor& tensor, const Group* group) {
+std::optional<c10::Stream> ShoalBackend::ReturnStream(const at::Tensor& tensor) {
   const c10::Device device = tensor.device();
-  if (device.is_cpu() || group == nullptr || group->takes_devices() == 0) return std::nullopt;
-  // NCCL, among the ranks of a node, has no such type. (The group has one device of this rank as well. A tensor on
-  // another one is the library's to refuse: by way of host memory it would miss those of the other ranks.)
-  const bool by_nccl = group->takes_devices() == 2;
-  if (by_nccl && tensor.scalar_type() == at::kShort) return std::nullopt;
+  if (device.is_cpu()) return std::nullopt;
   if (const auto found = return_streams_.find(device.index()); found != return_streams_.end()) return found->second;
   const c10::impl::VirtualGuardImpl guard(device.type());
   return return_streams_.emplace(device.index(), guard.getStreamFromGlobalPool(device, true)).first->second;
 }
 
-const CopyStreams* ShoalBackend::CopyStreamsOf(const at::Tensor& tensor, const Group* group) {
-  const c10::Device device = tensor.device();
-  if (device.is_cpu() || group == nullptr) return nullptr;
-  return &copy_streams_.try_emplace(device.index(), device).first->second;
+void ShoalBackend::CheckFiniteOnDevice(const Tensors& tensors) const {
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (const at::Tensor& tensor : tensors) {
+    if (!at::isFloatingType(tensor.scalar_type())) continue;
+    const at::Tensor content = tensor.to(at::kCPU).flatten();
+    const at::Tensor others = at::nonzero(at::isfinite(content).logical_not());
+    if (others.numel() == 0) continue;
+    const auto index = others[0].item<int64_t>();
+    TORCH_CHECK_WITH(DistBackendError, false, "the contribution of rank ", getRank(), " to all-reduce ",
+                     sequence_number_ + 1, " (", tensor.numel(), " ", tensor.scalar_type(), ") has ",
+                     std::isnan(content[index].item<double>()) ? "NaN" : "infinity", " at element ", index);
+  }
 }
 
 std::vector<std::shared_ptr<ShoalBackend::TimeoutExtension>> ShoalBackend::TimeoutExtensions() {

@@ -3,8 +3,8 @@
 //
 // What goes to the servers is a function of device, dtype, operation and layout alone, so that all ranks choose alike:
 // strided CPU or CUDA tensors of float32, float64, float16, bfloat16, int8, int16, int32, int64 or uint8, with SUM,
-// AVG, MIN, MAX, PRODUCT, or PREMUL_SUM of floating types. CUDA tensors not inside start/endCoalescing and not while a
-// CUDA graph records.
+// AVG, MIN, MAX, PRODUCT, or PREMUL_SUM of floating types. CUDA tensors not inside start/endCoalescing, not while a
+// CUDA graph records, and not in a session without devices (SHOAL_DEVICES=none).
 //
 // What Gloo would do wrong without a word is refused before it begins: results in tensors that are not contiguous, and
 // averages of integers. It gets inputs contiguous. docs/numerics.md has what differs from the servers.
@@ -184,10 +184,11 @@ class ShoalBackend : public c10d::Backend {
   double PremulFactor(const c10d::ReduceOp& op) const;
   static void ReduceAlone(const Tensors& tensors, const Operation& model);
   // Where results of all-reduces on the tensor's device come back, one stream for each group, as they end in the order
-  // of the calls. Absent: the group does not reduce such tensors there.
-  std::optional<c10::Stream> ReturnStream(const at::Tensor& tensor, const Group* group);
-  // Of a tensor on a device that goes through host memory. nullptr: it needs none.
-  const CopyStreams* CopyStreamsOf(const at::Tensor& tensor, const Group* group);
+  // of the calls. Absent: it is in host memory.
+  std::optional<c10::Stream> ReturnStream(const at::Tensor& tensor);
+  // Throws DistBackendError if a contribution on a device has NaN or infinity: the library looks at those in host
+  // memory.
+  void CheckFiniteOnDevice(const Tensors& tensors) const;
 
   const c10::intrusive_ptr<GroupOptions> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
@@ -201,7 +202,6 @@ class ShoalBackend : public c10d::Backend {
   bool inner_has_hook_ = false;                                        // the CUDA one, a completion hook
   std::vector<std::shared_ptr<TimeoutExtension>> timeout_extensions_;  // under mutex_
   std::map<c10::DeviceIndex, c10::Stream> return_streams_;
-  std::map<c10::DeviceIndex, CopyStreams> copy_streams_;
   std::atomic<bool> coalescing_{false};
   std::vector<WorkPtr> gathered_;  // of CPU tensors, in the coalescing block; under mutex_
 };

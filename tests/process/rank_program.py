@@ -14,7 +14,7 @@ import select
 import signal
 import sys
 import threading
-from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_uint32, c_uint64, c_void_p
 
 SUM = 1
 NO_LIMIT_MS = 2**64 - 1
@@ -25,14 +25,8 @@ class Error(Structure):
     _fields_ = [("code", c_int), ("message", c_char * 2044)]
 
 
-class SizedStructure(Structure):
-    def __init__(self, **values):
-        super().__init__(struct_size=ctypes.sizeof(type(self)), **values)
-
-
-class WorkerOptions(SizedStructure):
+class WorkerOptions(Structure):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("scheduler", c_char_p),
         ("job_name", c_char_p),
         ("rank", c_uint32),
@@ -69,9 +63,8 @@ WIRES = {"none": 0, "fp16": 3, "bf16": 4}
 TYPES = {"float32": 1, "int32": 7}
 
 
-class GroupOptions(SizedStructure):
+class GroupOptions(Structure):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("name", c_char_p),
         ("ranks", POINTER(c_uint32)),
         ("rank_count", c_uint32),
@@ -82,28 +75,24 @@ class GroupOptions(SizedStructure):
     ]
 
 
-class AllReduceOptions(SizedStructure):
+class AllReduceOptions(Structure):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("dtype", c_int),
         ("op", c_int),
         ("premul_factor", c_double),
         ("timeout_ms", c_uint64),
-        ("notify", c_int),
-        ("user_data", c_uint64),
         ("on_device", c_int),
         ("device", c_uint32),
         ("stream", c_void_p),
     ]
 
 
-class SchedulerOptions(SizedStructure):
-    _fields_ = [("struct_size", c_size_t), ("listen", c_char_p), ("port_buffer_bytes", c_uint64)]
+class SchedulerOptions(Structure):
+    _fields_ = [("listen", c_char_p), ("port_buffer_bytes", c_uint64)]
 
 
-class ServerOptions(SizedStructure):
+class ServerOptions(Structure):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("scheduler", c_char_p),
         ("advertise", c_char_p),
         ("name", c_char_p),

@@ -73,9 +73,3 @@ def settings(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, str]
     """The environment of ranks whose tensors are on devices."""
     ways = {"through servers": device_under_test.ENVIRONMENT, "within a node by NCCL": device_under_test.ON_NODES}
     return cluster.environment() | ways[request.param]
-
-
-@pytest.fixture
-def by_way_of_host_memory(cluster: Cluster) -> dict[str, str]:
-    """The environment of ranks whose tensors are on devices and are copied to host memory as a whole."""
-    return cluster.environment() | device_under_test.ENVIRONMENT | {"SHOAL_DEVICES": "none"}

@@ -61,11 +61,12 @@ def test_wrong_values_are_refused_by_name(variable, value, expected):
     assert repr(value) in str(caught.value)
 
 
-def test_tensors_are_not_both_looked_at_and_left_on_their_devices():
-    with pytest.raises(ValueError, match="SHOAL_DEVICES='cuda' .* init_method's check_finite .* leave one"):
-        config.read_config({"SHOAL_DEVICES": "cuda"}, {"check_finite": "1"})
-    for devices in ("auto", "none"):
-        assert config.read_config({"SHOAL_DEVICES": devices, "SHOAL_CHECK_FINITE": "1"}, {})[0].check_finite
+def test_tensors_on_devices_are_reduced_alike_on_all_ranks():
+    ranks = places("a", "b")
+    placement.check_devices(ranks)
+    placement.check_devices([dataclasses.replace(place, by_nccl=True) for place in ranks])
+    with pytest.raises(ValueError, match="rank 0 has not, rank 1 has SHOAL_DEVICES=none: .* on all ranks, or on none"):
+        placement.check_devices([ranks[0], dataclasses.replace(ranks[1], by_nccl=True)])
 
 
 def test_unknown_query_setting_is_refused_with_the_nearest():
@@ -98,7 +99,7 @@ def test_the_nodes_first_rank_uses_the_first_card():
 
 
 def places(*nodes: str) -> list[placement.RankPlace]:
-    return [placement.RankPlace(node, node, "10.0.0.1", "", None) for node in nodes]
+    return [placement.RankPlace(node, node, "10.0.0.1", "", None, False) for node in nodes]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 
 WAYS = {
     "from the device": {"SHOAL_DEVICES": "cuda", "SHOAL_NODE_REDUCE": "off"},
-    "by way of host memory": {"SHOAL_DEVICES": "none", "SHOAL_NODE_REDUCE": "off"},
     "by NCCL within the node": {"SHOAL_DEVICES": "cuda", "SHOAL_NODE_REDUCE": "nccl"},
 }
 

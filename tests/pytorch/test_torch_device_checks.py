@@ -53,53 +53,36 @@ def reduce_while_compared(scheduler: str) -> str:
 def test_a_comparison_of_results_says_how_many_were_on_devices(cluster, settings):
     [said, _] = run_ranks(2, reduce_while_compared, cluster.scheduler, environment=settings)
     assert re.search(r"^[1-9]\d* all-reduces of \d+ groups? compared over 2 ranks: each has the same bits", said), said
-    on_devices = r"on devices are not compared: [1-9]\d* of rank 0 on \S+, [1-9]\d* of rank 1 on \S+\. With SHOAL"
+    on_devices = r"on devices are not compared: [1-9]\d* of rank 0 on \S+, [1-9]\d* of rank 1 on \S+\."
     assert re.search(on_devices, said), said
 
 
-def reduce_with_a_guard(make_group) -> tuple[float, str]:
-    """The norm of a sum, as the statistics have it, and the error of a contribution with NaN."""
+def reduce_with_a_guard(make_group) -> str:
+    """The error of a contribution with NaN."""
     cuda = device_under_test.load()
-    device_under_test.be_found()
     make_group()
-    before = shoal.statistics()["result_square_sum"]
     tensor = cuda.on_device(torch.full((107, 101), 0.5)).t()
     dist.all_reduce(tensor)
     assert (cuda.on_host(tensor) == 1).all()
-    norm = (shoal.statistics()["result_square_sum"] - before) ** 0.5
     monitored_barrier()  # over Gloo: an abort ends ops that other ranks are not done with
     contribution = torch.full((ELEMENTS,), 0.5)
     if dist.get_rank() == 1:
         contribution[ELEMENTS - 7] = torch.nan
     with pytest.raises(dist.DistBackendError) as failed:
         dist.all_reduce(cuda.on_device(contribution))
-    return norm, str(failed.value)
-
-
-@pytest.mark.parametrize("node_reduce", ["off", "auto"])
-def test_with_a_guard_against_nan_tensors_on_devices_are_looked_at_as_well(cluster, node_reduce):
-    guarded = {"SHOAL_CHECK_FINITE": "1", "SHOAL_DEVICES": "auto", "SHOAL_NODE_REDUCE": node_reduce}
-    environment = cluster.environment() | device_under_test.ENVIRONMENT | guarded
-    for norm, message in run_ranks(2, reduce_with_a_guard, init=False, environment=environment):
-        assert norm == pytest.approx((101 * 107) ** 0.5)
-        assert "the contribution of rank 1 of the job to all-reduce 2" in message, message
-        assert f"({ELEMENTS} float32) has NaN at element {ELEMENTS - 7}" in message, message
-
-
-def reduce_with_a_guard_by_nccl(make_group) -> str:
-    device_under_test.load()
-    device_under_test.be_found()
-    with pytest.raises(dist.DistBackendError) as failed:
-        make_group()
+        cuda.synchronize()
+        monitored_barrier()  # raises what the host has not heard
     return str(failed.value)
 
 
-def test_a_guard_against_nan_and_a_reduction_within_the_node_by_nccl_are_an_error_at_the_start(cluster):
-    guarded = {"SHOAL_CHECK_FINITE": "1", "SHOAL_DEVICES": "auto", "SHOAL_NODE_REDUCE": "nccl"}
-    environment = cluster.environment() | device_under_test.ENVIRONMENT | guarded
-    for message in run_ranks(2, reduce_with_a_guard_by_nccl, init=False, environment=environment):
-        assert "is to reduce within nodes by NCCL, and can't" in message, message
-        assert "check_finite" in message, message
+def test_with_a_guard_against_nan_tensors_on_devices_are_looked_at_as_well(settings):
+    environment = settings | {"SHOAL_CHECK_FINITE": "1"}
+    messages = run_ranks(2, reduce_with_a_guard, init=False, environment=environment)
+    if settings["SHOAL_NODE_REDUCE"] == "nccl":
+        assert "another rank is gone, or left" in messages.pop(0)  # NCCL's kernels are ended before the reason comes
+    for message in messages:
+        assert "the contribution of rank 1 to all-reduce" in message, message
+        assert f"({ELEMENTS} Float) has NaN at element {ELEMENTS - 7}" in message, message
 
 
 def wait_for_a_held_stream() -> float:
@@ -123,34 +106,6 @@ def test_waiting_for_a_device_keeps_no_core_busy(settings):
     assert max(run_ranks(2, wait_for_a_held_stream, environment=settings)) < 0.3
 
 
-def test_waiting_for_a_copy_to_host_memory_keeps_no_core_busy(by_way_of_host_memory):
-    assert max(run_ranks(2, wait_for_a_held_stream, environment=by_way_of_host_memory)) < 0.3
-
-
-KEPT = []  # torch ends the process that frees memory which several streams have used on a device that has failed
-
-
-def fail_before_the_copy() -> None:
-    cuda, rank = device_under_test.load(), dist.get_rank()
-    tensor = cuda.on_device(torch.ones(ELEMENTS))
-    KEPT.append(tensor)
-    dist.all_reduce(tensor)
-    cuda.synchronize()
-    gate = cuda.hold_stream()
-    work = dist.all_reduce(tensor, async_op=True)
-    if rank == 0:
-        cuda.fail()
-    gate.open()
-    work.wait()
-
-
-@pytest.mark.skipif(device_under_test.ON_GPU, reason="a real device does not fail while it is held")
-def test_a_device_that_fails_before_a_copy_to_host_memory_is_an_error_on_all_ranks(by_way_of_host_memory):
-    failures = run_ranks(2, fail_before_the_copy, environment=by_way_of_host_memory, expect_failures=True)
-    assert "copying the tensor from the device failed: cuEventSynchronize gave 719" in failures[0].message
-    assert "rank 0" in failures[1].message
-
-
 def reduce_in_inference_mode() -> None:
     """Tensors that can be written in place nowhere but in inference mode."""
     cuda = device_under_test.load()
@@ -166,10 +121,6 @@ def reduce_in_inference_mode() -> None:
 
 def test_tensors_of_inference_mode_are_reduced(settings):
     run_ranks(2, reduce_in_inference_mode, environment=settings)
-
-
-def test_tensors_of_inference_mode_are_reduced_by_way_of_host_memory(by_way_of_host_memory):
-    run_ranks(2, reduce_in_inference_mode, environment=by_way_of_host_memory)
 
 
 def make_a_mesh_beside_a_bound_device(make_group) -> None:

@@ -9,19 +9,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/node_parts.h"
+#include "process/clock.h"
 
 namespace shoal {
 namespace {
 
-// All-reduces under way on devices at the same time, at most.
-constexpr size_t kControls = 1024;
+// How long devices may take to give back what ops use that have ended, and how often they are asked meanwhile.
+constexpr uint64_t kGiveBackNs = 1'000 * kNsPerMs;
+constexpr auto kAskEvery = std::chrono::milliseconds(1);
 constexpr auto kPatienceWithKernels = std::chrono::milliseconds(500);
 
 constexpr uint64_t WholePages(uint64_t bytes) {
   return (bytes + PageArena::kPageBytes - 1) / PageArena::kPageBytes * PageArena::kPageBytes;
 }
 
-constexpr uint64_t kControlBytes = WholePages(kControls * sizeof(device::OpControl));
+constexpr uint64_t kControlBytes = WholePages(CudaStager::kMaxOps * sizeof(device::OpControl));
 
 device::Uint64 AddressOf(const void* memory) { return reinterpret_cast<uintptr_t>(memory); }
 
@@ -75,7 +77,7 @@ absl::StatusOr<std::unique_ptr<CudaStager>> CudaStager::Make(const CudaStagerOpt
 CudaStager::CudaStager(std::shared_ptr<const cuda::Api> api, const LockedRegion& region)
     : api_(std::move(api)),
       region_(region),
-      controls_(reinterpret_cast<device::OpControl*>(region.memory.data()), kControls),
+      controls_(reinterpret_cast<device::OpControl*>(region.memory.data()), kMaxOps),
       arena_(std::make_shared<StagingArena>(region.memory.subspan(kControlBytes))) {
   for (device::OpControl& control : controls_) free_controls_.push_back(&control);
 }
@@ -136,30 +138,69 @@ absl::Status CudaStager::Open(uint32_t ordinal) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<DeviceOp>> CudaStager::Prepare(const DeviceOpCall& call) {
+absl::StatusOr<std::shared_ptr<DeviceOp>> CudaStager::Prepare(const DeviceOpCall& call,
+                                                              const std::function<absl::Status()>& is_over) {
   if (absl::Status opened = Open(call.device); !opened.ok()) return opened;
+  device::OpControl* control = nullptr;
+  device::OpControl* last_control = nullptr;
+  {
+    std::unique_lock lock(mutex_);
+    const size_t count = call.local.has_value() ? 2 : 1;
+    if (absl::Status free = AwaitControls(count, call.deadline_ns, is_over, &lock); !free.ok()) return free;
+    control = TakeControl();
+    if (call.local.has_value()) last_control = TakeControl();
+  }
+  const auto give_back = [&](absl::Status status) {
+    const std::lock_guard lock(mutex_);
+    free_controls_.push_back(control);
+    if (last_control != nullptr) free_controls_.push_back(last_control);
+    return status;
+  };
   const std::lock_guard driver_lock(driver_mutex_);
   CudaDevice* const device = devices_.at(call.device).get();
   const auto caller = static_cast<cuda::Stream>(call.stream);
-  if (absl::Status status = device->CheckNotCapturing(caller); !status.ok()) return status;
+  if (absl::Status status = device->CheckNotCapturing(caller); !status.ok()) return give_back(std::move(status));
   const absl::StatusOr<cuda::Event> produced = TakeEvent(device, call.device);
-  if (!produced.ok()) return produced.status();
+  if (!produced.ok()) return give_back(produced.status());
   const absl::Status recorded = device->Record(*produced, caller);
-
-  const std::lock_guard lock(mutex_);
-  const size_t controls = call.local.has_value() ? 2 : 1;
-  if (free_controls_.size() < controls) TakeBackExited();
-  if (!recorded.ok() || free_controls_.size() < controls) {
-    free_events_[call.device].push_back(*produced);
-    if (!recorded.ok()) return recorded;
-    return absl::ResourceExhaustedError(
-        absl::StrCat(kControls, " all-reduces of tensors on devices are under way; wait for one before the next"));
-  }
-  device::OpControl* const control = TakeControl();
-  device::OpControl* const last_control = call.local.has_value() ? TakeControl() : nullptr;
   auto op = std::make_shared<DeviceOp>(call, control, last_control, *produced);
+  if (!recorded.ok()) {
+    Drop(op);
+    return recorded;
+  }
+  const std::lock_guard lock(mutex_);
   begun_.emplace(call.ticket, op);
   return op;
+}
+
+absl::Status CudaStager::AwaitControls(size_t count, uint64_t deadline_ns, const std::function<absl::Status()>& is_over,
+                                       std::unique_lock<std::mutex>* lock) {
+  uint64_t give_up_at_ns = kNoDeadline;  // with no op under way that could still end
+  while (free_controls_.size() < count) {
+    TakeBackExited();
+    if (free_controls_.size() >= count) break;
+    if (absl::Status over = is_over(); !over.ok()) return over;
+    const uint64_t now_ns = MonotonicNs();
+    size_t held_by_ended = 0;
+    for (const auto& op : ended_) held_by_ended += op->last_control_ == nullptr ? 1 : 2;
+    if (held_by_ended + free_controls_.size() < kMaxOps) {
+      give_up_at_ns = kNoDeadline;
+    } else if (give_up_at_ns == kNoDeadline) {
+      give_up_at_ns = now_ns + kGiveBackNs;
+    }
+    if (now_ns >= give_up_at_ns) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(kMaxOps,
+                       " all-reduces of tensors on devices have ended, and their devices have not given back "
+                       "what they use: a device is stuck"));
+    }
+    if (now_ns >= deadline_ns) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(kMaxOps, " all-reduces of tensors on devices are under way, and none has ended in time"));
+    }
+    op_ended_.wait_for(*lock, kAskEvery);
+  }
+  return absl::OkStatus();
 }
 
 device::OpControl* CudaStager::TakeControl() {
@@ -463,6 +504,7 @@ void CudaStager::EndOp(uint64_t ticket, bool well) {
   ended_.push_back(std::move(found->second));
   ops_.erase(found);
   TakeBackExited();
+  op_ended_.notify_all();
 }
 
 void CudaStager::Abandon(GroupHandle group) {

@@ -17,6 +17,7 @@
 #ifndef SHOAL_WORKER_DEVICE_CUDA_STAGER_H_
 #define SHOAL_WORKER_DEVICE_CUDA_STAGER_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -48,6 +49,8 @@ struct CudaStagerOptions {
 
 class CudaStager final : public Stager {
  public:
+  // All-reduces under way on devices at the same time. A local reduction counts as two.
+  static constexpr size_t kMaxOps = 1024;
   // While copies are under way. A chunk takes some ten microseconds. (The I/O thread sees to it that the sleep is not
   // much longer.)
   static constexpr uint64_t kPollWithinNs = 20'000;
@@ -69,9 +72,13 @@ class CudaStager final : public Stager {
   // ResourceExhausted: the host's memory can't be locked. Internal: what the driver said.
   absl::Status Open(uint32_t ordinal);
   // Begins an op, behind what is in the caller's stream now; Launch or Drop follows. From here on EndOp and copies find
-  // it. InvalidArgument: there is no such device. FailedPrecondition: the stream is being captured into a graph.
-  // ResourceExhausted: too many are under way, or the host's memory can't be locked. Internal: what the driver said.
-  absl::StatusOr<std::shared_ptr<DeviceOp>> Prepare(const DeviceOpCall& call);
+  // it. With kMaxOps under way it first waits for one to leave its device, until the op's deadline (DeadlineExceeded)
+  // or until `is_over`, which is asked meanwhile, has an error, which is returned. InvalidArgument: there is no such
+  // device. FailedPrecondition: the stream is being captured into a graph. ResourceExhausted: the host's memory can't
+  // be locked, or all that are under way have ended, and their devices don't give back what they use. Internal: what
+  // the driver said.
+  absl::StatusOr<std::shared_ptr<DeviceOp>> Prepare(
+      const DeviceOpCall& call, const std::function<absl::Status()>& is_over = [] { return absl::OkStatus(); });
   // Of an op with a local reduction, before Launch: waits for the other ranks' first calls. Errors: those of
   // LocalDevices::Meet.
   absl::Status Meet(const DeviceOp& op, const std::function<absl::Status()>& is_over);
@@ -134,6 +141,9 @@ class CudaStager final : public Stager {
   // At the end, when nothing of it is in use.
   void KeepForOthers();
 
+  // Until so many controls are free. With mutex_ held, but for the time that it waits.
+  absl::Status AwaitControls(size_t count, uint64_t deadline_ns, const std::function<absl::Status()>& is_over,
+                             std::unique_lock<std::mutex>* lock);
   // With mutex_ held.
   device::OpControl* TakeControl();
   void TakeBackExited();
@@ -153,6 +163,7 @@ class CudaStager final : public Stager {
   std::map<uint32_t, std::unique_ptr<CudaDevice>> devices_;  // by ordinal, when open; under driver_mutex_
 
   std::mutex mutex_;
+  std::condition_variable op_ended_;
   // All under mutex_.
   std::vector<device::OpControl*> free_controls_;
   std::map<uint32_t, std::vector<cuda::Event>> free_events_;                 // by device

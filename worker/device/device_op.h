@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "core/dtype.h"
+#include "core/now.h"
 #include "worker/device/copy_kernel.h"
 #include "worker/device/cuda_api.h"
 #include "worker/device/local_devices.h"
@@ -42,6 +43,7 @@ struct DeviceOpCall {
   DeviceStream stream = nullptr;
   std::byte* tensor = nullptr;
   uint64_t bytes = 0;
+  uint64_t deadline_ns = kNoDeadline;
   std::optional<LocalReduction> local = std::nullopt;
 };
 

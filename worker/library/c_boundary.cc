@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
+
 namespace shoal {
 
 shoal_code Report(const absl::Status& status, shoal_error* error) noexcept {
@@ -36,6 +38,10 @@ absl::StatusOr<std::string> RequiredText(const char* text, const char* what, siz
 
 std::string OptionalText(const char* text, const std::string& otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::string(text);
+}
+
+absl::Status CheckNotNull(const void* pointer, const char* name) {
+  return pointer == nullptr ? absl::InvalidArgumentError(absl::StrCat(name, " is NULL")) : absl::OkStatus();
 }
 
 }  // namespace shoal

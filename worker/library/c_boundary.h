@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "shoal/worker.h"
 #include "worker/library/fork_guard.h"
 
@@ -28,15 +27,8 @@ absl::StatusOr<std::string> RequiredText(const char* text, const char* what, siz
 // A NULL or empty string means `otherwise`.
 std::string OptionalText(const char* text, const std::string& otherwise);
 
-// InvalidArgument: NULL, or of another size than this library's.
-template <typename Struct>
-absl::Status CheckStruct(const Struct* value, const char* name) {
-  if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is NULL"));
-  if (value->struct_size == sizeof(Struct)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, "->struct_size is ", value->struct_size,
-                                                 ", but this library's struct has ", sizeof(Struct),
-                                                 " bytes; set it to sizeof, and use the header of this version"));
-}
+// InvalidArgument: NULL.
+absl::Status CheckNotNull(const void* pointer, const char* name);
 
 // Runs `body` (which returns absl::Status) and reports how it ended.
 template <typename Body>

@@ -76,25 +76,9 @@ absl::Status CallerGroup::failure() const {
   return failure_;
 }
 
-absl::Status CallerGroup::AddOp() {
-  if (ops_in_flight_.fetch_add(1, std::memory_order_relaxed) < kMaxOpsInFlight) {
-    ops_begun_.fetch_add(1, std::memory_order_relaxed);
-    return absl::OkStatus();
-  }
-  RemoveOp();
-  return absl::ResourceExhaustedError(absl::StrCat("group \"", info_->name, "\" has ", kMaxOpsInFlight,
-                                                   " ops in flight (completions that were not fetched count too); "
-                                                   "wait for one before the next"));
-}
-
-bool CallerOp::notify() const {
-  const std::lock_guard lock(mutex_);
-  return notify_;
-}
-
 uint64_t CallerOp::user_data() const {
   const std::lock_guard lock(mutex_);
-  return user_data_;
+  return user_data_.value_or(0);
 }
 
 void CallerOp::CountTensorOnce(const std::function<void(const HostTensor&)>& count) {
@@ -104,22 +88,18 @@ void CallerOp::CountTensorOnce(const std::function<void(const HostTensor&)>& cou
 
 absl::StatusOr<bool> CallerOp::Notify(uint64_t user_data) {
   const std::lock_guard lock(mutex_);
-  if (notify_) return absl::FailedPreconditionError("the all-reduce has `notify` already");
-  notify_ = true;
+  if (user_data_.has_value()) return absl::FailedPreconditionError("the all-reduce's completion was asked for before");
   user_data_ = user_data;
-  if (!done()) return false;
-  group_->AddCompleteOp();
-  return true;
+  return done();
 }
 
 bool CallerOp::Complete(absl::Status status, uint64_t duration_ns) {
   const std::lock_guard lock(mutex_);
-  if (!notify_) group_->RemoveOp();  // first, so that who waited for it finds room for the next
   status_ = std::move(status);
   duration_ns_ = duration_ns;
   done_.store(true, std::memory_order_release);
   completed_.notify_all();
-  return notify_;
+  return user_data_.has_value();
 }
 
 bool CallerOp::WaitUntil(uint64_t deadline_ns) {
@@ -141,7 +121,6 @@ absl::StatusOr<std::shared_ptr<CallerOp>> CompletionQueue::Pop(uint64_t deadline
   if (ops_.empty()) return absl::CancelledError("the worker is closed, no more completions will come");
   std::shared_ptr<CallerOp> op = std::move(ops_.front());
   ops_.pop_front();
-  op->group().RemoveOp();
   return op;
 }
 

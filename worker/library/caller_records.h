@@ -24,9 +24,6 @@
 
 namespace shoal {
 
-// Of one group. An op counts until it is complete, one with `notify` until its completion was fetched.
-inline constexpr uint32_t kMaxOpsInFlight = 4096;
-
 class CallerGroup {
  public:
   CallerGroup(GroupHandle handle, std::shared_ptr<const GroupInfo> info) : handle_(handle), info_(std::move(info)) {}
@@ -65,23 +62,16 @@ class CallerGroup {
   // OK, or why the group takes no more ops.
   absl::Status failure() const;
 
-  // ResourceExhausted: kMaxOpsInFlight are in flight.
-  absl::Status AddOp();
   // The number of the op that begins next, if no other thread begins one; the first has 1.
   uint64_t next_op_number() const { return ops_begun_.load(std::memory_order_relaxed) + 1; }
-  // Of an op that was added and then refused, as if it had not been added.
-  void TakeOpBack() {
-    ops_begun_.fetch_sub(1, std::memory_order_relaxed);
-    RemoveOp();
-  }
-  void RemoveOp() { ops_in_flight_.fetch_sub(1, std::memory_order_relaxed); }
-  // Of an op that is complete, whose completion is now to be fetched.
-  void AddCompleteOp() { ops_in_flight_.fetch_add(1, std::memory_order_relaxed); }
+  // Returns the number of the op that begins.
+  uint64_t BeginOp() { return ops_begun_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  // Of an op that was refused, as if it had not begun.
+  void TakeOpBack() { ops_begun_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:
   const GroupHandle handle_;
   const std::shared_ptr<const GroupInfo> info_;
-  std::atomic<uint32_t> ops_in_flight_ = 0;
   std::atomic<uint64_t> ops_begun_ = 0;
   std::atomic<bool> has_failure_ = false;
 
@@ -109,14 +99,8 @@ struct HostTensor {
 
 class CallerOp {
  public:
-  CallerOp(std::shared_ptr<CallerGroup> group, uint64_t ticket, uint64_t bytes, uint64_t deadline_ns, bool notify,
-           uint64_t user_data)
-      : group_(std::move(group)),
-        ticket_(ticket),
-        bytes_(bytes),
-        deadline_ns_(deadline_ns),
-        notify_(notify),
-        user_data_(user_data) {}
+  CallerOp(std::shared_ptr<CallerGroup> group, uint64_t ticket, uint64_t bytes, uint64_t deadline_ns)
+      : group_(std::move(group)), ticket_(ticket), bytes_(bytes), deadline_ns_(deadline_ns) {}
 
   CallerGroup& group() const { return *group_; }
   uint64_t ticket() const { return ticket_; }
@@ -130,13 +114,10 @@ class CallerOp {
   // callers may free the tensor then.
   void CountTensorOnce(const std::function<void(const HostTensor&)>& count);
   uint64_t deadline_ns() const { return deadline_ns_; }
-  // True: its completion goes to the CompletionQueue.
-  bool notify() const;
-  uint64_t user_data() const;  // of an op with `notify`
-
-  // Turns `notify` on. True: the op is complete already, and the caller gives it to the CompletionQueue.
-  // FailedPrecondition: it is on already.
+  // Its completion goes to the CompletionQueue, with `user_data`. True: the op is complete already, and the caller puts
+  // it there. FailedPrecondition: this was asked for before.
   absl::StatusOr<bool> Notify(uint64_t user_data);
+  uint64_t user_data() const;  // as Notify got it
 
   // Once, by the I/O thread, which gives the op to the CompletionQueue if this returns true.
   [[nodiscard]] bool Complete(absl::Status status, uint64_t duration_ns);
@@ -157,8 +138,7 @@ class CallerOp {
 
   mutable std::mutex mutex_;
   std::condition_variable completed_;
-  bool notify_;         // under mutex_
-  uint64_t user_data_;  // under mutex_
+  std::optional<uint64_t> user_data_;  // of an op with Notify; under mutex_
   std::mutex count_mutex_;
   std::optional<HostTensor> counted_tensor_;  // under count_mutex_ once others see the op
   std::atomic<bool> done_ = false;

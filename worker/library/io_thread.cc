@@ -147,7 +147,7 @@ void IoThread::Stop(uint64_t goodbye_ms) {
 }
 
 absl::Status IoThread::Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op) {
-  const bool looked_after = IsSmall(*op) && !op->notify();
+  const bool looked_after = IsSmall(*op);
   if (absl::Status status = queue_.Submit(command, op, looked_after); !status.ok()) return status;
   // So the op is on its way now, whenever its caller comes to wait for it. With large ops open the I/O thread is at
   // work, and a round may take long.
@@ -173,9 +173,13 @@ absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::s
     if (!absl::IsInvalidArgument(opened)) FailGroup(&op->group(), std::string(opened.message()));
     return opened;
   }
-  absl::StatusOr<std::shared_ptr<DeviceOp>> device_op = stager_->Prepare(call);
-  // The device has failed, or the stream is none of it.
-  if (absl::IsInternal(device_op.status())) FailGroup(&op->group(), std::string(device_op.status().message()));
+  const auto is_over = [&op] { return op->group().failure(); };
+  absl::StatusOr<std::shared_ptr<DeviceOp>> device_op = stager_->Prepare(call, is_over);
+  // The device has failed or gives nothing back, or the stream is none of it.
+  if (absl::IsInternal(device_op.status()) || absl::IsResourceExhausted(device_op.status()) ||
+      absl::IsDeadlineExceeded(device_op.status())) {
+    FailGroup(&op->group(), std::string(device_op.status().message()));
+  }
   if (!device_op.ok()) return device_op.status();
   op->SetDeviceOp(*device_op);
   if (absl::Status status = queue_.Submit(command, op, /*looked_after=*/false); !status.ok()) {

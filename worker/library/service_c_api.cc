@@ -30,7 +30,7 @@ absl::Status CopyText(const std::string& text, char (&to)[kBytes]) {
 }
 
 absl::StatusOr<ServerConfig> ReadConfig(const shoal_server_options* options) {
-  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
+  if (absl::Status status = CheckNotNull(options, "options"); !status.ok()) return status;
   absl::StatusOr<std::string> scheduler = RequiredText(options->scheduler, "options->scheduler", kMaxAddressBytes);
   if (!scheduler.ok()) return scheduler.status();
   absl::StatusOr<std::string> advertise = RequiredText(options->advertise, "options->advertise", kMaxAddressBytes);
@@ -50,7 +50,7 @@ absl::StatusOr<ServerConfig> ReadConfig(const shoal_server_options* options) {
 }
 
 absl::StatusOr<SchedulerConfig> ReadConfig(const shoal_scheduler_options* options) {
-  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
+  if (absl::Status status = CheckNotNull(options, "options"); !status.ok()) return status;
   absl::StatusOr<std::string> listen = RequiredText(options->listen, "options->listen", kMaxAddressBytes);
   if (!listen.ok()) return listen.status();
   if (options->port_buffer_bytes > kMaxPortBufferBytes) {
@@ -79,7 +79,7 @@ extern "C" {
 
 shoal_code shoal_describe_node(const char* net_device, const char* peer, shoal_node* node, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
-    if (absl::Status status = shoal::CheckStruct(node, "node"); !status.ok()) return status;
+    if (absl::Status status = shoal::CheckNotNull(node, "node"); !status.ok()) return status;
     if (absl::Status status = shoal::CopyText(shoal::NetworkIdentity(), node->identity); !status.ok()) return status;
     const absl::StatusOr<std::string> address =
         shoal::OwnAddress(shoal::OptionalText(net_device, ""), shoal::OptionalText(peer, ""));

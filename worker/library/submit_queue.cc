@@ -3,8 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace shoal {
 
 void SubmittedBatch::Clear() {
@@ -35,10 +33,6 @@ void SubmitQueue::WakeUp() {
 absl::Status SubmitQueue::Submit(const SubmitCommand& command, std::shared_ptr<CallerOp> op, bool looked_after) {
   const std::lock_guard lock(mutex_);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  if (waiting_.ops.size() >= kMaxQueuedOps) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxQueuedOps, " ops wait for the worker's I/O thread; wait for one before the next"));
-  }
   waiting_.ops.push_back(std::move(op));
   waiting_.commands.emplace_back(command);
   something_to_take_.store(true);

@@ -20,9 +20,6 @@
 
 namespace shoal {
 
-// Ops that wait for the I/O thread to look. What ends ops and groups is always taken.
-inline constexpr size_t kMaxQueuedOps = 65536;
-
 struct SubmittedBatch {
   std::vector<WorkerCommand> commands;               // in the order of the calls
   std::vector<std::shared_ptr<CallerOp>> ops;        // of the SubmitCommands among them
@@ -40,8 +37,7 @@ class SubmitQueue {
 
   // ---- callers ---- Cancelled: the queue is closed, nothing was taken.
 
-  // `looked_after`: the caller sees to this op itself while the I/O thread stands back. ResourceExhausted:
-  // kMaxQueuedOps wait.
+  // `looked_after`: the caller sees to this op itself while the I/O thread stands back.
   absl::Status Submit(const SubmitCommand& command, std::shared_ptr<CallerOp> op, bool looked_after);
   absl::Status OpenGroup(OpenGroupCommand command, std::shared_ptr<CallerGroup> group);
   absl::Status Post(WorkerCommand command);

@@ -16,8 +16,8 @@ constexpr size_t kMaxAddressesBytes = 4096;
 constexpr uint64_t kMaxDurationMs = 60'000;
 
 absl::Status MeasureWayInto(const shoal_way_options* options, shoal_way* way) {
-  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
-  if (absl::Status status = CheckStruct(way, "way"); !status.ok()) return status;
+  if (absl::Status status = CheckNotNull(options, "options"); !status.ok()) return status;
+  if (absl::Status status = CheckNotNull(way, "way"); !status.ok()) return status;
   const absl::StatusOr<std::string> addresses =
       RequiredText(options->addresses, "options->addresses", kMaxAddressesBytes);
   if (!addresses.ok()) return addresses.status();

@@ -85,7 +85,7 @@ absl::StatusOr<NodeReduceChoice> ReadNodeReduce(const shoal_node_reduce& node_re
 }
 
 absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* options) {
-  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
+  if (absl::Status status = CheckNotNull(options, "options"); !status.ok()) return status;
   absl::StatusOr<std::string> scheduler = RequiredText(options->scheduler, "options->scheduler", kMaxNameBytes);
   if (!scheduler.ok()) return scheduler.status();
   if (const auto target = SchedulerTarget(*scheduler); !target.ok()) return target.status();
@@ -116,11 +116,6 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
   const int devices = NumberOf(options->devices);
   if (devices != SHOAL_DEVICES_NONE && devices != SHOAL_DEVICES_CUDA) {
     return absl::InvalidArgumentError(absl::StrCat("options->devices is ", devices, "; see shoal_devices"));
-  }
-  if (devices == SHOAL_DEVICES_CUDA && options->check_finite != 0) {
-    return absl::InvalidArgumentError(
-        "options->check_finite looks at tensors in host memory, and options->devices has them on devices: copy them to "
-        "host memory first, with SHOAL_DEVICES_NONE, or do without check_finite");
   }
   const std::string chosen_name = OptionalText(options->node_name, "");
   return WorkerClientOptions{
@@ -174,7 +169,7 @@ absl::StatusOr<WireFormat> ReadWire(const shoal_group_options& options) {
 }
 
 absl::StatusOr<GroupOptions> ReadGroupOptions(const shoal_group_options* options) {
-  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
+  if (absl::Status status = CheckNotNull(options, "options"); !status.ok()) return status;
   absl::StatusOr<std::string> name = RequiredText(options->name, "options->name", kMaxNameBytes);
   if (!name.ok()) return name.status();
   if (absl::Status status = CheckMembers(*options); !status.ok()) return status;
@@ -193,21 +188,20 @@ absl::StatusOr<GroupOptions> ReadGroupOptions(const shoal_group_options* options
   };
 }
 
-absl::StatusOr<DataType> ReadDtype(const shoal_dtype& dtype) {
+absl::StatusOr<DataType> ReadDtype(const shoal_dtype& dtype, const char* name) {
   const int number = NumberOf(dtype);
   const auto type = number < 0 || number > UINT8_MAX ? std::nullopt : DataTypeFromWire(static_cast<uint8_t>(number));
   if (type.has_value()) return *type;
-  return absl::InvalidArgumentError(absl::StrCat("dtype is ", number, "; see shoal_dtype"));
+  return absl::InvalidArgumentError(absl::StrCat(name, " is ", number, "; see shoal_dtype"));
 }
 
 absl::Status FillPlan(const GroupInfo& group, uint64_t count, shoal_dtype dtype, shoal_plan* plan) {
-  if (absl::Status status = CheckStruct(plan, "plan"); !status.ok()) return status;
-  const absl::StatusOr<DataType> type = ReadDtype(dtype);
+  if (absl::Status status = CheckNotNull(plan, "plan"); !status.ok()) return status;
+  const absl::StatusOr<DataType> type = ReadDtype(dtype, "dtype");
   if (!type.ok()) return type.status();
   const absl::StatusOr<OpPlan> op = PlanOp(group, count, *type);
   if (!op.ok()) return op.status();
-  *plan = {.struct_size = sizeof(*plan),
-           .chunk_count = op->chunk_count,
+  *plan = {.chunk_count = op->chunk_count,
            .chunk_bytes = op->chunk_bytes,
            .shards_used = op->shards_used,
            .window_chunks = group.credit_chunks,
@@ -220,22 +214,14 @@ absl::Status FillPlan(const GroupInfo& group, uint64_t count, shoal_dtype dtype,
   return absl::OkStatus();
 }
 
-absl::StatusOr<AllReduceCall> ReadCall(void* data, uint64_t count, const shoal_all_reduce_options* options) {
-  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
-  // Whatever number the caller stored there, a C enum holds it, but to C++ it must not be an enum then.
-  int dtype_number = 0;
-  int op_number = 0;
-  std::memcpy(&dtype_number, &options->dtype, sizeof(dtype_number));
-  std::memcpy(&op_number, &options->op, sizeof(op_number));
-  // UINT8_MAX is none of them.
-  const auto as_byte = [](int number) {
-    return static_cast<uint8_t>(number >= 0 && number < UINT8_MAX ? number : UINT8_MAX);
-  };
-  const std::optional<DataType> dtype = DataTypeFromWire(as_byte(dtype_number));
-  const std::optional<ReduceOp> reduce_op = ReduceOpFromWire(as_byte(op_number));
-  if (!dtype.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("options->dtype is ", dtype_number, "; see shoal_dtype"));
-  }
+absl::StatusOr<SubmitCommand> ReadCall(const GroupInfo& group, void* data, uint64_t count,
+                                       const shoal_all_reduce_options* options) {
+  if (absl::Status status = CheckNotNull(options, "options"); !status.ok()) return status;
+  const absl::StatusOr<DataType> dtype = ReadDtype(options->dtype, "options->dtype");
+  if (!dtype.ok()) return dtype.status();
+  const int op_number = NumberOf(options->op);
+  const std::optional<ReduceOp> reduce_op =
+      op_number < 0 || op_number > UINT8_MAX ? std::nullopt : ReduceOpFromWire(static_cast<uint8_t>(op_number));
   if (!reduce_op.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat("options->op is ", op_number, "; see shoal_reduce_op"));
   }
@@ -253,17 +239,14 @@ absl::StatusOr<AllReduceCall> ReadCall(void* data, uint64_t count, const shoal_a
     return absl::InvalidArgumentError(
         absl::StrCat("data is not aligned for its elements of ", element_bytes, " bytes; copy it to memory that is"));
   }
-  return AllReduceCall{
+  const absl::StatusOr<OpLayout> layout = OpLayout::Make(group, count, *dtype);
+  if (!layout.ok()) return layout.status();
+  return SubmitCommand{
       .data = static_cast<std::byte*>(data),
-      .device = options->on_device != 0 ? std::optional(options->device) : std::nullopt,
-      .stream = options->stream,
-      .element_count = count,
-      .dtype = *dtype,
+      .on_device = options->on_device != 0,
+      .layout = *layout,
       .reduce_op = *reduce_op,
       .premul_factor = *reduce_op == ReduceOp::kPremulSum ? options->premul_factor : 1.0,
-      .timeout_ms = options->timeout_ms,
-      .notify = options->notify != 0,
-      .user_data = options->user_data,
   };
 }
 
@@ -393,15 +376,13 @@ shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count, cons
                             shoal_op** op, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
     if (group == nullptr) return absl::InvalidArgumentError("group is NULL");
-    const absl::StatusOr<shoal::AllReduceCall> call = shoal::ReadCall(data, count, options);
+    if (op == nullptr) return absl::InvalidArgumentError("op is NULL: nobody could learn when the memory is free");
+    const absl::StatusOr<shoal::SubmitCommand> call = shoal::ReadCall(group->group->info(), data, count, options);
     if (!call.ok()) return call.status();
-    if (op == nullptr && !call->notify) {
-      return absl::InvalidArgumentError("op is NULL and notify is 0: nobody could learn when the memory is free");
-    }
-    std::unique_ptr<shoal_op> handle = op == nullptr ? nullptr : std::make_unique<shoal_op>();
-    absl::StatusOr<std::shared_ptr<shoal::CallerOp>> started = group->client->AllReduce(group->group, *call);
+    auto handle = std::make_unique<shoal_op>();
+    absl::StatusOr<std::shared_ptr<shoal::CallerOp>> started = group->client->AllReduce(
+        group->group, *call, {.device = options->device, .stream = options->stream}, options->timeout_ms);
     if (!started.ok()) return started.status();
-    if (op == nullptr) return absl::OkStatus();
     handle->client = group->client;
     handle->op = *std::move(started);
     *op = handle.release();
@@ -473,13 +454,12 @@ shoal_code shoal_next_completion(shoal_worker* worker, uint64_t timeout_ms, shoa
 
 shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* statistics) {
   return shoal::Guarded(nullptr, [&]() -> absl::Status {
-    if (absl::Status status = shoal::CheckStruct(statistics, "statistics"); !status.ok()) return status;
+    if (absl::Status status = shoal::CheckNotNull(statistics, "statistics"); !status.ok()) return status;
     const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
     if (!client.ok()) return client.status();
     const absl::StatusOr<shoal::WorkerStatistics> now = (*client)->Statistics();
     if (!now.ok()) return now.status();
-    *statistics = {.struct_size = sizeof(shoal_statistics),
-                   .ops_completed = now->counters.ops_completed,
+    *statistics = {.ops_completed = now->counters.ops_completed,
                    .ops_failed = now->counters.ops_failed,
                    .bytes_pushed = now->counters.bytes_pushed,
                    .bytes_pulled = now->counters.bytes_pulled,

@@ -67,24 +67,26 @@ absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientO
 }
 
 // InvalidArgument: the rank's contribution has NaN or infinity. The message is for the other ranks as well.
-absl::Status CheckFinite(uint32_t rank, const CallerGroup& group, const AllReduceCall& call) {
-  const std::optional<uint64_t> index = FirstNonFinite(call.dtype, call.data, call.element_count);
+absl::Status CheckFinite(uint32_t rank, const CallerGroup& group, const SubmitCommand& call) {
+  const DataType dtype = call.layout.dtype();
+  const uint64_t element_count = call.layout.element_count();
+  const std::optional<uint64_t> index = FirstNonFinite(dtype, call.data, element_count);
   if (!index.has_value()) return absl::OkStatus();
-  const std::byte* const element = call.data + *index * DataTypeSize(call.dtype);
-  const char* const what = std::isnan(SquareSum(call.dtype, element, 1)) ? "NaN" : "infinity";
+  const std::byte* const element = call.data + *index * DataTypeSize(dtype);
+  const char* const what = std::isnan(SquareSum(dtype, element, 1)) ? "NaN" : "infinity";
   return absl::InvalidArgumentError(absl::StrCat("the contribution of rank ", rank, " of the job to all-reduce ",
                                                  group.next_op_number(), " of group \"", group.info().name, "\" (",
-                                                 call.element_count, " ", std::string(DataTypeName(call.dtype)),
-                                                 ") has ", what, " at element ", *index));
+                                                 element_count, " ", std::string(DataTypeName(dtype)), ") has ", what,
+                                                 " at element ", *index));
 }
 
 // nullopt: the group is flat.
 std::optional<LocalReduction> LocalReductionOf(const CallerGroup& group, std::shared_ptr<LocalDevices> devices,
-                                               const AllReduceCall& call) {
+                                               const SubmitCommand& call) {
   if (devices == nullptr) return std::nullopt;
   return LocalReduction{.devices = std::move(devices),
-                        .element_count = call.element_count,
-                        .dtype = call.dtype,
+                        .element_count = call.layout.element_count(),
+                        .dtype = call.layout.dtype(),
                         .reduce_op = call.reduce_op,
                         .premul_factor = call.premul_factor,
                         .other_nodes = group.info().node_reduce == NodeReduceMode::kRails};
@@ -263,6 +265,9 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
     std::iota(group.ranks.begin(), group.ranks.end(), 0u);
   }
   const NodeReduceChoice node_reduce = group.node_reduce.value_or(options_.node_reduce);
+  // A group that takes no tensors on devices is made where it was asked for by name.
+  const bool can_node_reduce =
+      can_node_reduce_ && (node_reduce != NodeReduceChoice::kAuto || !options_.cuda || Nccl().ok());
   const uint64_t deadline_ns = DeadlineIn(group.timeout_ms == 0 ? options_.timeout_ms : group.timeout_ms);
   const GroupRequest request = {.name = std::move(group.name),
                                 .ranks = std::move(group.ranks),
@@ -272,7 +277,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .min_servers = options_.min_servers,
                                 .wire = group.wire,
                                 .checksums = options_.checksums,
-                                .node_reduce = NodeReduceRequestOf(node_reduce, can_node_reduce_)};
+                                .node_reduce = NodeReduceRequestOf(node_reduce, can_node_reduce)};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   if (!info->map->empty()) {
@@ -305,11 +310,6 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::OpenGroup(const std::
 }
 
 absl::StatusOr<DeviceMeeting> WorkerClient::MeetingOnDevices(const GroupInfo& info, NodeReduceChoice choice) {
-  if (options_.check_finite) {
-    return absl::FailedPreconditionError(
-        "contributions are looked at for NaN and infinity (check_finite), which is done in host memory: use another "
-        "node_reduce, or do without that");
-  }
   if (!options_.cuda) return NoDevicesError();
   if (choice == NodeReduceChoice::kHost) return absl::UnimplementedError("node_reduce is host");
   const absl::StatusOr<std::shared_ptr<const nccl::Api>> nccl = Nccl();
@@ -327,7 +327,7 @@ absl::StatusOr<std::shared_ptr<const nccl::Api>> WorkerClient::Nccl() {
     nccl_ = std::shared_ptr<const nccl::Api>(*std::move(loaded));
   } else {
     nccl_ = loaded.status();
-    notices_->Say(absl::StrCat("tensors on devices go through host memory where ranks reduce within their node: ",
+    notices_->Say(absl::StrCat("ranks do not reduce within their node, since they have devices and no NCCL: ",
                                loaded.status().message()));
   }
   return *nccl_;
@@ -341,68 +341,61 @@ absl::Status WorkerClient::CheckTakesDevices(const CallerGroup& group) const {
 }
 
 absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::shared_ptr<CallerGroup>& group,
-                                                                  const AllReduceCall& call) {
+                                                                  SubmitCommand call, const DevicePlace& place,
+                                                                  uint64_t timeout_ms) {
   if (absl::Status failure = group->failure(); !failure.ok()) {
     if (absl::IsCancelled(failure) || absl::IsAborted(failure)) return failure;
     return absl::AbortedError(absl::StrCat("group \"", group->info().name,
                                            "\" is broken since an earlier all-reduce failed: ", failure.message()));
   }
-  const absl::StatusOr<OpLayout> layout = OpLayout::Make(group->info(), call.element_count, call.dtype);
-  if (!layout.ok()) return layout.status();
+  const DataType dtype = call.layout.dtype();
   std::shared_ptr<LocalDevices> devices;
-  if (call.device.has_value()) {
+  if (call.on_device) {
     if (absl::Status takes = CheckTakesDevices(*group); !takes.ok()) return takes;
     devices = group->local_devices();
     if (devices != nullptr) {
-      absl::Status reduces = DeviceComm::CheckReduces(call.dtype, call.reduce_op, call.premul_factor);
-      if (reduces.ok()) reduces = devices->CheckDevice(*call.device);
+      absl::Status reduces = DeviceComm::CheckReduces(dtype, call.reduce_op, call.premul_factor);
+      if (reduces.ok()) reduces = devices->CheckDevice(place.device);
       if (!reduces.ok()) return reduces;
     }
-  }
-  if (options_.check_finite) {
+  } else if (options_.check_finite) {
     if (absl::Status finite = CheckFinite(options_.rank, *group, call); !finite.ok()) {
       AbortGroup(group.get(), std::string(finite.message()));
       return finite;
     }
   }
-  const uint64_t op_number = group->next_op_number();
-  if (absl::Status status = group->AddOp(); !status.ok()) return status;
+  const uint64_t op_number = group->BeginOp();
+  call.group = group->handle();
+  call.ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
   // One moment for both, or a thread that is kept from running in between would have waited for less than its timeout.
-  const uint64_t submitted_ns = MonotonicNs();
-  const uint64_t deadline_ns =
-      DeadlineAfter(submitted_ns, call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
-  const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
-  auto op = std::make_shared<CallerOp>(group, ticket, call.element_count * DataTypeSize(call.dtype), deadline_ns,
-                                       call.notify, call.user_data);
-  if ((options_.check_finite || digests_.is_on()) && !call.device.has_value()) {
-    op->SetCountedTensor(
-        {.data = call.data, .element_count = call.element_count, .dtype = call.dtype, .op_number = op_number});
+  call.submitted_ns = MonotonicNs();
+  call.deadline_ns = DeadlineAfter(call.submitted_ns, timeout_ms == 0 ? options_.timeout_ms : timeout_ms);
+  const uint64_t bytes = call.layout.element_count() * DataTypeSize(dtype);
+  auto op = std::make_shared<CallerOp>(group, call.ticket, bytes, call.deadline_ns);
+  absl::Status status;
+  if (call.on_device) {
+    status = io_->SubmitOnDevice(call, op,
+                                 {.ticket = call.ticket,
+                                  .group = call.group,
+                                  .group_id = group->info().id,
+                                  .device = place.device,
+                                  .stream = place.stream,
+                                  .tensor = call.data,
+                                  .bytes = bytes,
+                                  .deadline_ns = call.deadline_ns,
+                                  .local = LocalReductionOf(*group, std::move(devices), call)});
+  } else {
+    if (options_.check_finite || digests_.is_on()) {
+      op->SetCountedTensor(
+          {.data = call.data, .element_count = call.layout.element_count(), .dtype = dtype, .op_number = op_number});
+    }
+    status = io_->Submit(call, op);
   }
-  const SubmitCommand command = {.group = group->handle(),
-                                 .ticket = ticket,
-                                 .data = call.data,
-                                 .on_device = call.device.has_value(),
-                                 .layout = *layout,
-                                 .reduce_op = call.reduce_op,
-                                 .premul_factor = call.premul_factor,
-                                 .submitted_ns = submitted_ns,
-                                 .deadline_ns = deadline_ns};
-  const absl::Status status = call.device.has_value()
-                                  ? io_->SubmitOnDevice(command, op,
-                                                        {.ticket = ticket,
-                                                         .group = group->handle(),
-                                                         .group_id = group->info().id,
-                                                         .device = *call.device,
-                                                         .stream = call.stream,
-                                                         .tensor = call.data,
-                                                         .bytes = op->bytes(),
-                                                         .local = LocalReductionOf(*group, std::move(devices), call)})
-                                  : io_->Submit(command, op);
   if (!status.ok()) {
     group->TakeOpBack();
     return status;
   }
-  if (call.device.has_value()) digests_.CountOnDevice();
+  if (call.on_device) digests_.CountOnDevice();
   return op;
 }
 

@@ -61,17 +61,10 @@ struct GroupOptions {
   std::optional<NodeReduceChoice> node_reduce;  // none: the worker's
 };
 
-struct AllReduceCall {
-  std::byte* data = nullptr;
-  std::optional<uint32_t> device = std::nullopt;  // `data` is an address there
-  DeviceStream stream = nullptr;                  // of that device: behind what is in it the contribution is made
-  uint64_t element_count = 0;
-  DataType dtype = DataType::kFloat32;
-  ReduceOp reduce_op = ReduceOp::kSum;
-  double premul_factor = 1.0;
-  uint64_t timeout_ms = 0;  // 0: the worker's
-  bool notify = false;
-  uint64_t user_data = 0;
+// Where a tensor on a device is.
+struct DevicePlace {
+  uint32_t device = 0;            // its ordinal
+  DeviceStream stream = nullptr;  // of that device: behind what is in it the contribution is made
 };
 
 struct WorkerStatistics {
@@ -104,13 +97,13 @@ class WorkerClient {
   // Unimplemented: its ranks reduce within nodes, and can't among their devices. Any thread.
   absl::Status CheckTakesDevices(const CallerGroup& group) const;
 
-  // Starts an all-reduce. With check_finite InvalidArgument: the contribution has NaN or infinity; then the group is
-  // aborted on all ranks, which are told of it. For a tensor on a device: those of CheckTakesDevices; Unimplemented:
-  // NCCL does not reduce it. FailedPrecondition: it is on another device than the group's others. InvalidArgument: too
-  // many elements for the group's chunk size. ResourceExhausted: too many ops in flight. Cancelled, Aborted: the group
-  // or worker is closed, or the group is broken.
-  absl::StatusOr<std::shared_ptr<CallerOp>> AllReduce(const std::shared_ptr<CallerGroup>& group,
-                                                      const AllReduceCall& call);
+  // Starts an all-reduce: fills in the call's group, ticket and times (`timeout_ms` 0: the worker's) and submits it.
+  // `place` counts for a tensor on a device. With check_finite InvalidArgument: the contribution has NaN or infinity;
+  // then the group is aborted on all ranks, which learn why. For a tensor on a device: those of CheckTakesDevices and
+  // IoThread::SubmitOnDevice; Unimplemented: NCCL does not reduce it. FailedPrecondition: it is on another device than
+  // the group's others. Cancelled, Aborted: the group or worker is closed, or the group is broken.
+  absl::StatusOr<std::shared_ptr<CallerOp>> AllReduce(const std::shared_ptr<CallerGroup>& group, SubmitCommand call,
+                                                      const DevicePlace& place, uint64_t timeout_ms);
 
   // What comes in the stream after this call sees the op's result. InvalidArgument: its tensor is not on a device.
   // Other errors: those of IoThread::WaitOnStream.

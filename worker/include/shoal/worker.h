@@ -1,8 +1,9 @@
 /* Shoal's worker library: all-reduce through reduction servers, for any language that can call C.
  *
- * This is the library's only public header; its symbols are the only ones that libshoal.so exports. The ABI is
- * versioned: shoal_abi_version() must equal SHOAL_ABI_VERSION. Structs start with `struct_size`, which the caller sets
- * to sizeof. docs/embedding.md explains the order of calls and names an example.
+ * This is the library's only public header; its symbols are the only ones that libshoal.so exports. Another version of
+ * the header has other structs: a program that loads the library checks once that shoal_abi_version() equals
+ * SHOAL_ABI_VERSION. Structs are set to zero before their fields are filled in. docs/embedding.md explains the order of
+ * calls and names an example.
  *
  * Threads: every function may be called from any thread, unless its comment says otherwise. Functions that wait say so
  * and take a timeout. The library never calls back into the program: completions are fetched (shoal_op_wait,
@@ -20,7 +21,6 @@
 #ifndef SHOAL_WORKER_H_
 #define SHOAL_WORKER_H_
 
-#include <stddef.h>
 #include <stdint.h>
 
 #if defined(__GNUC__)
@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 14
+#define SHOAL_ABI_VERSION 15
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -45,7 +45,7 @@ typedef enum shoal_code {
   SHOAL_NOT_FOUND = 5,           /* there is no driver for the devices */
   SHOAL_ALREADY_EXISTS = 6,      /* for example, another process holds this rank */
   SHOAL_PERMISSION_DENIED = 7,   /* a proxy on the way to the scheduler does not let the call pass */
-  SHOAL_RESOURCE_EXHAUSTED = 8,  /* a queue or the servers' slot memory is full */
+  SHOAL_RESOURCE_EXHAUSTED = 8,  /* memory, threads or descriptors are used up; the message says where */
   SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions differ, closed handle, forked child, membership ended */
   SHOAL_ABORTED = 10,            /* a rank was lost or gave the group up, or ranks disagree: make a new group */
   SHOAL_OUT_OF_RANGE = 11,       /* never returned */
@@ -141,7 +141,6 @@ typedef enum shoal_devices {
 } shoal_devices;
 
 typedef struct shoal_worker_options {
-  size_t struct_size;
   const char* scheduler; /* "host:port", or several of them separated by commas */
   const char* job_name;  /* the same on all ranks; 1..200 characters */
   uint32_t rank;         /* in the job */
@@ -180,8 +179,8 @@ typedef struct shoal_worker_options {
    * shoal_all_reduce with INVALID_ARGUMENT and aborts the group, so that no rank goes on with such a sum: the other
    * ranks' ops end with ABORTED, and their messages name the rank and the element. Costs a pass over the tensor before
    * an op, and one after it for result_square_sum of the statistics: the tensor's memory must stay valid and unchanged
-   * until shoal_op_wait or shoal_next_completion has returned. Tensors must be in host memory: with
-   * SHOAL_DEVICES_CUDA, connecting fails with INVALID_ARGUMENT. Ranks may differ. */
+   * until shoal_op_wait or shoal_next_completion has returned. Tensors on devices are not looked at. Ranks may
+   * differ. */
   uint32_t check_finite;
   /* When an op fails its group (unless with CANCELLED), the last 1024 events of this process's connections, and
    * ops within its node, are written to a file, at most 16 an hour, and sent to the scheduler, which has them for
@@ -226,7 +225,6 @@ typedef enum shoal_wire {
 } shoal_wire;
 
 typedef struct shoal_group_options {
-  size_t struct_size;
   const char* name;      /* the same on all ranks of the group; unique in the job while the group is open */
   const uint32_t* ranks; /* ranks of the job, in group order, including this one; NULL: all ranks of the job */
   uint32_t rank_count;
@@ -253,7 +251,6 @@ SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
 SHOAL_API int shoal_group_takes_devices(const shoal_group* group);
 
 typedef struct shoal_plan {
-  size_t struct_size;
   uint32_t chunk_count;       /* 0: nothing to reduce, or it is reduced within the node, without servers */
   uint32_t chunk_bytes;       /* of every chunk but the last, on the wire */
   uint32_t shards_used;       /* I/O threads of servers that get a chunk */
@@ -285,13 +282,10 @@ SHOAL_API void shoal_group_close(shoal_group* group);
 /* ---- all-reduce ---- */
 
 typedef struct shoal_all_reduce_options {
-  size_t struct_size;
   shoal_dtype dtype;
   shoal_reduce_op op;
   double premul_factor; /* for SHOAL_PREMUL_SUM only; must be equal on all ranks */
   uint64_t timeout_ms;  /* from now until the op must be complete; 0: the worker's */
-  int notify;           /* not 0: the completion is fetched by shoal_next_completion */
-  uint64_t user_data;   /* given back by shoal_next_completion */
   /* Not 0: `data` is an address on the device with the ordinal `device`, and holds the contribution once the work that
    * is enqueued on `stream` now is done (a cudaStream_t of that device; NULL: its default stream). The host does not
    * wait for that. shoal_op_wait_on_stream makes a stream wait for the result. */
@@ -301,11 +295,11 @@ typedef struct shoal_all_reduce_options {
 } shoal_all_reduce_options;
 
 /* Starts an all-reduce, in place, of `count` elements at `data` (contiguous, in host memory or, with `on_device`, on a
- * device, aligned for the dtype). All ranks must make the same calls in the same order. It returns at once, and many
- * ops may be in flight. An op of 0 elements completes at once. `op` may be NULL if `notify` is set.
+ * device, aligned for the dtype). All ranks must make the same calls in the same order. It returns at once, and any
+ * number of ops may be in flight. An op of 0 elements completes at once.
  *
- * Errors of the call: RESOURCE_EXHAUSTED: too many ops are in flight (wait for one). ABORTED, CANCELLED: the group is
- * broken or closed. INVALID_ARGUMENT: with check_finite, the contribution has NaN or infinity.
+ * Errors of the call: ABORTED, CANCELLED: the group is broken or closed. INVALID_ARGUMENT: with check_finite, the
+ * contribution has NaN or infinity.
  *
  * The op ends with OK, also when servers are lost on the way; with ABORTED if a rank was lost or gave the group up, or
  * if sizes, dtypes or ops differ between ranks (the message names them); with DEADLINE_EXCEEDED (the message names the
@@ -317,12 +311,13 @@ typedef struct shoal_all_reduce_options {
  * On a device the call has these errors as well. UNIMPLEMENTED: the group is reduced within nodes, and its ranks on
  * this node can't reduce among their devices, or NCCL can't reduce the type (int16). FAILED_PRECONDITION: the worker
  * was connected without devices, the stream is being captured into a graph, or the group's tensors were on another
- * device. RESOURCE_EXHAUSTED: too many ops on devices are in flight; or the host memory that they go through can't be
- * locked, and with that the group has failed on all ranks. INTERNAL: the device has failed, and with it the group on
- * all ranks. In a group that is reduced within nodes a rank has one device, and its first call waits for the first
- * calls of the node's other ranks. The op ends with INTERNAL if the device fails before the contribution is ready. If
- * it fails later, it reports nothing more, and the op ends with DEADLINE_EXCEEDED; the message says that it is the
- * device.
+ * device. RESOURCE_EXHAUSTED: the host memory that ops go through can't be locked; INTERNAL: the device has failed;
+ * with both the group has failed on all ranks. In a group that is reduced within nodes a rank has one device, and its
+ * first call waits for the first calls of the node's other ranks. With 1024 ops on devices in flight a call waits for
+ * one of them to leave its device; RESOURCE_EXHAUSTED: they have ended, and a second later their devices had not given
+ * back what they use. DEADLINE_EXCEEDED: none had ended by this op's deadline. The op ends with INTERNAL if the device
+ * fails before the contribution is ready. If it fails later, it reports nothing more, and the op ends with
+ * DEADLINE_EXCEEDED; the message says that it is the device.
  *
  * A call that is refused on one rank alone, and is not made again, leaves that rank one op behind the others: abort the
  * group.
@@ -340,9 +335,8 @@ SHOAL_API int shoal_op_done(const shoal_op* op);
  * ones. INVALID_ARGUMENT: the tensor is not on a device. FAILED_PRECONDITION: the stream is being captured into a
  * graph. INTERNAL: the driver failed, and the message has its error; nothing was enqueued. */
 SHOAL_API shoal_code shoal_op_wait_on_stream(shoal_op* op, void* stream, shoal_error* error);
-/* From now on as if the op had been started with `notify`: its completion is fetched by shoal_next_completion, with
- * `user_data`, also if the op is complete already. For a caller that decides later not to wait for the op itself.
- * FAILED_PRECONDITION: the op has `notify` already. */
+/* The op's completion is fetched by shoal_next_completion, with `user_data`, also if the op is complete already. For a
+ * caller that does not wait for the op itself. FAILED_PRECONDITION: this was asked for before. */
 SHOAL_API shoal_code shoal_op_notify(shoal_op* op, uint64_t user_data, shoal_error* error);
 /* Time from submit to completion; 0 while open. */
 SHOAL_API uint64_t shoal_op_duration_ns(const shoal_op* op);
@@ -356,9 +350,9 @@ typedef struct shoal_completion {
   shoal_error result;
 } shoal_completion;
 
-/* Fetches the next completion of an op with `notify`, of any group of the worker, in the order of completion. Call it
- * from one thread at a time. DEADLINE_EXCEEDED: none within timeout_ms. CANCELLED: the worker is closing and no more
- * completions will come. */
+/* Fetches the next completion that shoal_op_notify asked for, of any group of the worker, in the order of completion.
+ * Call it from one thread at a time. DEADLINE_EXCEEDED: none within timeout_ms. CANCELLED: the worker is closing and no
+ * more completions will come. */
 SHOAL_API shoal_code shoal_next_completion(shoal_worker* worker, uint64_t timeout_ms, shoal_completion* completion);
 
 /* ---- statistics ---- */
@@ -366,7 +360,6 @@ SHOAL_API shoal_code shoal_next_completion(shoal_worker* worker, uint64_t timeou
 #define SHOAL_OP_TIME_BUCKETS 21
 
 typedef struct shoal_statistics {
-  size_t struct_size;
   uint64_t ops_completed;
   uint64_t ops_failed;
   uint64_t bytes_pushed; /* payload, without headers */
@@ -406,7 +399,6 @@ SHOAL_API uint32_t shoal_worker_server_statistics(shoal_worker* worker, shoal_se
 /* ---- what a way carries (for people who look for the cause of a slow job) ---- */
 
 typedef struct shoal_way_options {
-  size_t struct_size;
   const char* addresses;  /* "ip:port,ip:port": one server's I/O threads, all of which are sent to at once */
   const char* net_device; /* one, as in shoal_worker_options */
   const char* transports;
@@ -415,7 +407,6 @@ typedef struct shoal_way_options {
 } shoal_way_options;
 
 typedef struct shoal_way {
-  size_t struct_size;
   uint64_t round_trip_ns; /* of the shortest of a few empty messages */
   uint64_t bytes_per_s;   /* from here to the server, in the second half of the time */
   double processor_share; /* of one core that this thread used then; near 1 it may be what limits bytes_per_s */
@@ -432,7 +423,6 @@ SHOAL_API shoal_code shoal_measure_way(const shoal_way_options* options, shoal_w
 /* ---- where this process is ---- */
 
 typedef struct shoal_node {
-  size_t struct_size;
   /* Processes that have the same text reach each other at 127.0.0.1, and nobody else reaches them there. Empty: it is
    * not known. */
   char identity[200];
@@ -449,7 +439,6 @@ SHOAL_API shoal_code shoal_describe_node(const char* net_device, const char* pee
 /* ---- a scheduler or a server inside this process (the set-up with nothing else running) ---- */
 
 typedef struct shoal_scheduler_options {
-  size_t struct_size;
   const char* listen;         /* "ip:port"; port 0 picks a free one */
   uint64_t port_buffer_bytes; /* what every switch port between nodes holds at the least, so that chunks fit it; 0: not
                                  known (docs/operating.md) */
@@ -461,7 +450,6 @@ SHOAL_API shoal_code shoal_start_scheduler(const shoal_scheduler_options* option
                                            shoal_error* error);
 
 typedef struct shoal_server_options {
-  size_t struct_size;
   const char* scheduler;      /* "host:port" */
   const char* advertise;      /* IP at which workers reach this server */
   const char* name;           /* unique in the cluster; NULL: made from node name and process id */

@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "process/clock.h"
 #include "tests/simulated_cuda/program_on_device.h"
 #include "worker/device/cuda_stager.h"
 
@@ -283,16 +284,41 @@ TEST_F(CudaStagerTest, OpsThatEndMakeRoomForOthers) {
     auto op = Prepare(ticket, tensor);
     stager_->Drop(op);
   }
+}
+
+TEST_F(CudaStagerTest, AnOpWaitsForRoomUntilOneHasLeftItsDevice) {
+  std::byte* const tensor = program_.Allocate(4000);
   std::vector<std::shared_ptr<DeviceOp>> prepared;
-  absl::Status refused;
-  for (uint64_t ticket = 1; ticket <= 3000 && refused.ok(); ++ticket) {
-    const auto op = stager_->Prepare({.ticket = ticket, .stream = stream_, .tensor = tensor, .bytes = 4000});
-    refused = op.status();
-    if (op.ok()) prepared.push_back(*op);
-  }
-  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-  EXPECT_THAT(refused.message(), HasSubstr("wait for one"));
+  for (uint64_t ticket = 1; ticket <= CudaStager::kMaxOps; ++ticket) prepared.push_back(Prepare(ticket, tensor));
+  DeviceOpCall call = {.ticket = 5000, .stream = stream_, .tensor = tensor, .bytes = 4000};
+  const absl::Status over = stager_->Prepare(call, [] { return absl::AbortedError("it is over"); }).status();
+  EXPECT_EQ(over, absl::AbortedError("it is over"));
+  call.deadline_ns = DeadlineIn(10);
+  const absl::Status late = stager_->Prepare(call).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  call.deadline_ns = kNoDeadline;
+  std::future<absl::Status> waiting = std::async(std::launch::async, [&] { return stager_->Prepare(call).status(); });
+  EXPECT_EQ(waiting.wait_for(kAWhile), std::future_status::timeout);
+  stager_->Drop(prepared.back());
+  EXPECT_TRUE(waiting.get().ok());
+  prepared.pop_back();
   for (const auto& op : prepared) stager_->Drop(op);
+}
+
+TEST_F(CudaStagerTest, AnOpIsRefusedWhereAStuckDeviceHasAllTheRoom) {
+  std::byte* const tensor = program_.Allocate(4000);
+  std::atomic<uint32_t>* const go = program_.MakeWord();
+  program_.WaitFor(stream_, go);
+  for (uint64_t ticket = 1; ticket <= CudaStager::kMaxOps; ++ticket) {
+    ASSERT_TRUE(Launch(Prepare(ticket, tensor)).ok());
+    stager_->EndOp(ticket, /*well=*/false);
+  }
+  const DeviceOpCall call = {.ticket = 5000, .stream = stream_, .tensor = tensor, .bytes = 4000};
+  const absl::Status refused = stager_->Prepare(call).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("a device is stuck"));
+  *go = 1;
+  EXPECT_TRUE(stager_->Prepare(call).ok()) << "now that it goes on";
 }
 
 TEST_F(CudaStagerTest, AnOpWhoseKernelDoesNotComeToItEndsAllTheSame) {

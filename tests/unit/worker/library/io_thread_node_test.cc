@@ -67,8 +67,7 @@ class NodeRank {
   std::shared_ptr<CallerOp> Start(std::vector<float>* data, uint64_t timeout_ms = kTimeoutMs) {
     const uint64_t deadline_ns = DeadlineIn(timeout_ms);
     const uint64_t bytes = data->size() * sizeof(float);
-    EXPECT_TRUE(group_->AddOp().ok());
-    auto op = std::make_shared<CallerOp>(group_, ++last_ticket_, bytes, deadline_ns, /*notify=*/false, 0);
+    auto op = std::make_shared<CallerOp>(group_, ++last_ticket_, bytes, deadline_ns);
     const SubmitCommand command = {.group = group_->handle(),
                                    .ticket = last_ticket_,
                                    .data = reinterpret_cast<std::byte*>(data->data()),

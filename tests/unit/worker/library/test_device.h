@@ -28,7 +28,6 @@ class Device {
   // Of a sum of floats on this device, on this stream.
   shoal_all_reduce_options Options() const {
     shoal_all_reduce_options options = {};
-    options.struct_size = sizeof(options);
     options.dtype = SHOAL_FLOAT32;
     options.op = SHOAL_SUM;
     options.timeout_ms = kDeviceTimeoutMs;

@@ -13,7 +13,6 @@ using testing::HasSubstr;
 
 shoal_worker_options GoodWorkerOptions() {
   shoal_worker_options options = {};
-  options.struct_size = sizeof(options);
   options.scheduler = "127.0.0.1:1";
   options.job_name = "job";
   options.rank = 0;
@@ -40,13 +39,12 @@ TEST(WorkerArgumentsTest, VersionIsTheHeaders) {
 TEST(WorkerArgumentsTest, ANodeIsDescribedAlsoWhereNothingSaysItsAddress) {
   shoal_error error = {};
   shoal_node node = {};
-  EXPECT_EQ(shoal_describe_node("lo", nullptr, &node, &error), SHOAL_INVALID_ARGUMENT) << "no struct_size";
-  node.struct_size = sizeof(node);
+  EXPECT_EQ(shoal_describe_node("lo", nullptr, nullptr, &error), SHOAL_INVALID_ARGUMENT);
   ASSERT_EQ(shoal_describe_node("lo", nullptr, &node, &error), SHOAL_OK) << error.message;
   EXPECT_STREQ(node.address, "127.0.0.1");
   const std::string identity = node.identity;
   EXPECT_NE(identity, "");
-  node = {.struct_size = sizeof(node)};
+  node = {};
   EXPECT_EQ(shoal_describe_node(nullptr, "no.such.name.invalid:1", &node, &error), SHOAL_UNAVAILABLE);
   EXPECT_THAT(error.message, HasSubstr("cannot resolve the name no.such.name.invalid"));
   EXPECT_EQ(node.identity, identity);
@@ -64,9 +62,6 @@ TEST(WorkerArgumentsTest, CodesHaveNames) {
 TEST(WorkerArgumentsTest, ConnectNamesTheWrongOption) {
   EXPECT_THAT(ConnectError(nullptr), HasSubstr("options is NULL"));
   shoal_worker_options options = GoodWorkerOptions();
-  options.struct_size = 8;
-  EXPECT_THAT(ConnectError(&options), HasSubstr("struct_size is 8"));
-  options = GoodWorkerOptions();
   options.scheduler = nullptr;
   EXPECT_THAT(ConnectError(&options), HasSubstr("scheduler is NULL"));
   for (const char* address : {"localhost", "localhost:", ":7070", "localhost:0", "localhost:65536", "http://a:1"}) {
@@ -110,7 +105,6 @@ TEST(WorkerArgumentsTest, UnknownTransportIsNamedBeforeAnybodyIsAsked) {
 TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   shoal_error error = {};
   shoal_group_options group_options = {};
-  group_options.struct_size = sizeof(group_options);
   group_options.name = "g";
   shoal_group* group = nullptr;
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
@@ -137,7 +131,6 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   shoal_completion completion = {};
   EXPECT_EQ(shoal_next_completion(nullptr, 0, &completion), SHOAL_INVALID_ARGUMENT);
   shoal_statistics statistics = {};
-  statistics.struct_size = sizeof(statistics);
   EXPECT_EQ(shoal_worker_statistics(nullptr, &statistics), SHOAL_INVALID_ARGUMENT);
   EXPECT_EQ(shoal_worker_server_statistics(nullptr, nullptr, 0), 0u);
   EXPECT_EQ(shoal_group_rank(nullptr), 0u);
@@ -156,7 +149,6 @@ TEST(WorkerArgumentsTest, ServicesNameTheWrongOption) {
   EXPECT_EQ(shoal_start_scheduler(nullptr, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("options is NULL"));
   shoal_scheduler_options scheduler_options = {};
-  scheduler_options.struct_size = sizeof(scheduler_options);
   EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("listen is NULL"));
   scheduler_options.listen = "nonsense";
@@ -168,8 +160,7 @@ TEST(WorkerArgumentsTest, ServicesNameTheWrongOption) {
   EXPECT_THAT(error.message, HasSubstr("port_buffer_bytes is 1073741825"));
   shoal_server_options options = {};
   EXPECT_EQ(shoal_start_server(&options, &service, &error), SHOAL_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, HasSubstr("struct_size is 0"));
-  options.struct_size = sizeof(options);
+  EXPECT_THAT(error.message, HasSubstr("scheduler is NULL"));
   options.scheduler = "127.0.0.1:1";
   EXPECT_EQ(shoal_start_server(&options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("advertise is NULL"));

@@ -23,7 +23,6 @@ constexpr uint64_t kTimeoutMs = 20'000;
 
 double SquareSumOf(const TestRank& rank) {
   shoal_statistics statistics = {};
-  statistics.struct_size = sizeof(statistics);
   EXPECT_EQ(shoal_worker_statistics(rank.worker(), &statistics), SHOAL_OK);
   return statistics.result_square_sum;
 }
@@ -138,12 +137,13 @@ TEST_P(WorkerCApiFiniteTest, CompletionsThatAreFetchedCountAsWell) {
   RunRanks(cluster, "notified", 2, [&](TestRank& rank) {
     std::vector<double> data(500, 0.5);
     shoal_all_reduce_options options = {};
-    options.struct_size = sizeof(options);
     options.dtype = SHOAL_FLOAT64;
     options.op = SHOAL_SUM;
-    options.notify = 1;
     shoal_error error = {};
-    ASSERT_EQ(shoal_all_reduce(rank.group(), data.data(), data.size(), &options, nullptr, &error), SHOAL_OK);
+    shoal_op* op = nullptr;
+    ASSERT_EQ(shoal_all_reduce(rank.group(), data.data(), data.size(), &options, &op, &error), SHOAL_OK);
+    ASSERT_EQ(shoal_op_notify(op, 1, &error), SHOAL_OK);
+    shoal_op_release(op);
     shoal_completion completion = {};
     ASSERT_EQ(shoal_next_completion(rank.worker(), kTimeoutMs, &completion), SHOAL_OK);
     EXPECT_EQ(completion.result.code, SHOAL_OK) << completion.result.message;

@@ -40,14 +40,12 @@ TEST_F(WorkerCApiNodeTest, RanksOfOneNodeNeedNoServers) {
       bytes += elements * sizeof(float);
     }
     shoal_statistics statistics = {};
-    statistics.struct_size = sizeof(statistics);
     ASSERT_EQ(shoal_worker_statistics(rank.worker(), &statistics), SHOAL_OK);
     EXPECT_EQ(statistics.ops_completed, 3u);
     EXPECT_EQ(statistics.bytes_on_node, bytes);
     EXPECT_EQ(statistics.bytes_pushed, 0u);
     EXPECT_EQ(statistics.server_count, 0u);
     shoal_plan plan = {};
-    plan.struct_size = sizeof(plan);
     shoal_error error = {};
     ASSERT_EQ(shoal_group_plan(rank.group(), 1000, SHOAL_FLOAT32, &plan, &error), SHOAL_OK) << error.message;
     EXPECT_EQ(plan.chunk_count, 0u);
@@ -59,7 +57,6 @@ TEST_F(WorkerCApiNodeTest, SubGroupsOfANodeReduceInTheirOwnOrder) {
     const bool even = rank.rank() % 2 == 0;
     const uint32_t members[2] = {even ? 2u : 3u, even ? 0u : 1u};
     shoal_group_options options = {};
-    options.struct_size = sizeof(options);
     options.name = even ? "even" : "odd";
     options.ranks = members;
     options.rank_count = 2;
@@ -68,7 +65,6 @@ TEST_F(WorkerCApiNodeTest, SubGroupsOfANodeReduceInTheirOwnOrder) {
     ASSERT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_OK) << error.message;
     std::vector<float> data(100, static_cast<float>(rank.rank()));
     shoal_all_reduce_options call = {};
-    call.struct_size = sizeof(call);
     call.dtype = SHOAL_FLOAT32;
     call.op = SHOAL_SUM;
     shoal_op* op = nullptr;

@@ -78,13 +78,11 @@ int64_t Load(Number value) {
   return static_cast<int64_t>(value);
 }
 
-shoal_all_reduce_options NotifyingFloat32Sum() {
-  shoal_all_reduce_options options = {};
-  options.struct_size = sizeof(options);
-  options.dtype = SHOAL_FLOAT32;
-  options.op = SHOAL_SUM;
-  options.notify = 1;
-  return options;
+// Starts an op that nobody waits for.
+void StartNotifying(TestRank& rank, std::vector<float>* data, uint64_t user_data) {
+  shoal_op* const op = rank.Start(data, kTimeoutMs);
+  EXPECT_EQ(shoal_op_notify(op, user_data, nullptr), SHOAL_OK);
+  shoal_op_release(op);
 }
 
 // A call that was started and will be checked.
@@ -104,7 +102,6 @@ class TypedCall : public StartedCall {
   void Start(TestRank& rank) override {
     for (size_t i = 0; i < data_.size(); ++i) Store(Value(rank.rank(), number_, i), &data_[i]);
     shoal_all_reduce_options options = {};
-    options.struct_size = sizeof(options);
     options.dtype = dtype_;
     options.op = reduce_op_;
     options.premul_factor = 2.0;
@@ -173,9 +170,8 @@ TEST_F(WorkerCApiTest, APlanSaysHowATensorWouldGo) {
   RunRanks(*cluster, "plans", kRanks, [](TestRank& rank) {
     shoal_plan plan = {};
     shoal_error error = {};
-    EXPECT_EQ(shoal_group_plan(rank.group(), 1, SHOAL_FLOAT32, &plan, &error), SHOAL_INVALID_ARGUMENT);
-    EXPECT_THAT(error.message, testing::HasSubstr("plan->struct_size is 0"));
-    plan.struct_size = sizeof(plan);
+    EXPECT_EQ(shoal_group_plan(rank.group(), 1, SHOAL_FLOAT32, nullptr, &error), SHOAL_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, testing::HasSubstr("plan is NULL"));
     ASSERT_EQ(shoal_group_plan(rank.group(), 1, SHOAL_FLOAT32, &plan, &error), SHOAL_OK) << error.message;
     EXPECT_EQ(plan.chunk_count, 1u);
     EXPECT_EQ(plan.shards_used, 1u);
@@ -195,7 +191,6 @@ TEST_F(WorkerCApiTest, SubGroupsReduceInTheirOwnOrder) {
     // Ranks 3 and 1 in that order, ranks 2 and 0 in that order.
     const uint32_t members[2] = {rank.rank() % 2 == 0 ? 2u : 3u, rank.rank() % 2 == 0 ? 0u : 1u};
     shoal_group_options options = {};
-    options.struct_size = sizeof(options);
     options.name = rank.rank() % 2 == 0 ? "even" : "odd";
     options.ranks = members;
     options.rank_count = 2;
@@ -207,7 +202,6 @@ TEST_F(WorkerCApiTest, SubGroupsReduceInTheirOwnOrder) {
     EXPECT_EQ(shoal_group_size(group), 2u);
     std::vector<float> data(5000, static_cast<float>(rank.rank()));
     shoal_all_reduce_options call = {};
-    call.struct_size = sizeof(call);
     call.dtype = SHOAL_FLOAT32;
     call.op = SHOAL_AVG;
     shoal_op* op = nullptr;
@@ -232,11 +226,7 @@ TEST_F(WorkerCApiTest, CompletionsCarryWhatTheCallerGave) {
   static constexpr uint64_t kCalls = 20;
   RunRanks(*cluster, "completions", 2, [](TestRank& rank) {
     std::vector<std::vector<float>> data(kCalls, std::vector<float>(3000, 1.0f));
-    shoal_all_reduce_options options = NotifyingFloat32Sum();
-    for (uint64_t i = 0; i < kCalls; ++i) {
-      options.user_data = 1000 + i;
-      EXPECT_EQ(shoal_all_reduce(rank.group(), data[i].data(), data[i].size(), &options, nullptr, nullptr), SHOAL_OK);
-    }
+    for (uint64_t i = 0; i < kCalls; ++i) StartNotifying(rank, &data[i], 1000 + i);
     std::set<uint64_t> fetched;
     for (uint64_t i = 0; i < kCalls; ++i) {
       shoal_completion completion = {};
@@ -257,16 +247,13 @@ TEST_F(WorkerCApiTest, ManyThreadsWaitForSmallOpsBesideLargeOnes) {
   constexpr uint32_t kRounds = 30;
   constexpr size_t kSmallOps = 3;
   RunRanks(*cluster, "many-waiters", kRanks, [](TestRank& rank) {
-    const shoal_all_reduce_options large = NotifyingFloat32Sum();
     for (uint32_t round = 0; round < kRounds; ++round) {
       std::vector<float> bulk(200'000, 1.0f);
       std::vector<std::vector<float>> data(kSmallOps, std::vector<float>(1 + 100 * round, 1.0f));
       std::vector<shoal_op*> ops;
       ops.push_back(rank.Start(&data[0], kTimeoutMs));
       const bool with_bulk = round % 3 == 0;
-      if (with_bulk) {
-        EXPECT_EQ(shoal_all_reduce(rank.group(), bulk.data(), bulk.size(), &large, nullptr, nullptr), SHOAL_OK);
-      }
+      if (with_bulk) StartNotifying(rank, &bulk, 0);
       for (size_t i = 1; i < kSmallOps; ++i) ops.push_back(rank.Start(&data[i], kTimeoutMs));
       std::vector<std::thread> waiters;
       for (shoal_op* op : ops) {
@@ -376,7 +363,6 @@ TEST_F(WorkerCApiTest, StatisticsCountWhatWasDoneAndServersShareItEvenly) {
     std::vector<float> data(kElements, 1.0f);
     EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
     shoal_statistics statistics = {};
-    statistics.struct_size = sizeof(statistics);
     ASSERT_EQ(shoal_worker_statistics(rank.worker(), &statistics), SHOAL_OK);
     EXPECT_EQ(statistics.ops_completed, 1u);
     EXPECT_EQ(statistics.ops_failed, 0u);
@@ -420,7 +406,6 @@ TEST_F(WorkerCApiTest, WrongAllReducesAreRefusedAtOnce) {
   RunRanks(*cluster, "wrong-calls", 1, [](TestRank& rank) {
     std::vector<float> data(10, 1.0f);
     shoal_all_reduce_options options = {};
-    options.struct_size = sizeof(options);
     options.dtype = SHOAL_FLOAT32;
     options.op = SHOAL_SUM;
     const auto error_of = [&](void* memory, uint64_t count, const shoal_all_reduce_options& call) -> std::string {
@@ -449,9 +434,6 @@ TEST_F(WorkerCApiTest, WrongAllReducesAreRefusedAtOnce) {
     call.op = SHOAL_PREMUL_SUM;
     call.premul_factor = std::numeric_limits<double>::infinity();
     EXPECT_THAT(error_of(data.data(), 1, call), HasSubstr("finite"));
-    call = options;
-    call.struct_size = 1;
-    EXPECT_THAT(error_of(data.data(), 1, call), HasSubstr("struct_size is 1"));
     shoal_error error = {};
     EXPECT_EQ(shoal_all_reduce(rank.group(), data.data(), 1, &options, nullptr, &error), SHOAL_INVALID_ARGUMENT);
     EXPECT_THAT(error.message, HasSubstr("op is NULL"));

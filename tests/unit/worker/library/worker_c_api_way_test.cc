@@ -14,7 +14,6 @@ using testing::HasSubstr;
 
 shoal_way_options To(const std::string& addresses) {
   shoal_way_options options = {};
-  options.struct_size = sizeof(options);
   options.addresses = addresses.c_str();
   options.net_device = "lo";
   options.duration_ms = 100;
@@ -24,7 +23,6 @@ shoal_way_options To(const std::string& addresses) {
 Outcome Measure(const shoal_way_options& options, shoal_way* way = nullptr) {
   shoal_way unused = {};
   if (way == nullptr) way = &unused;
-  way->struct_size = sizeof(*way);
   shoal_error error = {};
   const shoal_code code = shoal_measure_way(&options, way, &error);
   return {code, error.message};

@@ -11,13 +11,11 @@ Cluster::Cluster(int server_count, shoal_node_reduce node_reduce, shoal_devices 
     : node_reduce_(node_reduce), devices_(devices) {
   shoal_error error = {};
   shoal_scheduler_options scheduler_options = {};
-  scheduler_options.struct_size = sizeof(scheduler_options);
   scheduler_options.listen = "127.0.0.1:0";
   EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &scheduler_, &error), SHOAL_OK) << error.message;
   scheduler_address_ = shoal_service_address(scheduler_);
   for (int i = 0; i < server_count; ++i) {
     shoal_server_options options = {};
-    options.struct_size = sizeof(options);
     options.scheduler = scheduler_address_.c_str();
     options.advertise = "127.0.0.1";
     options.flight_recorder = "off";
@@ -36,7 +34,6 @@ void Cluster::StopServer(size_t server) { shoal_service_stop(std::exchange(serve
 
 shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint32_t rank, uint32_t world_size) {
   shoal_worker_options options = {};
-  options.struct_size = sizeof(options);
   options.scheduler = cluster.scheduler().c_str();
   options.job_name = job;
   options.flight_recorder = "off";  // groups fail on purpose
@@ -67,7 +64,6 @@ TestRank::~TestRank() {
 
 void TestRank::OpenGroup() {
   shoal_group_options options = {};
-  options.struct_size = sizeof(options);
   options.name = "all";
   shoal_error error = {};
   EXPECT_EQ(shoal_group_create(worker_, &options, &group_, &error), SHOAL_OK) << error.message;
@@ -77,7 +73,6 @@ void TestRank::Close() { shoal_worker_close(std::exchange(worker_, nullptr)); }
 
 shoal_op* TestRank::Start(std::vector<float>* data, uint64_t timeout_ms, Outcome* refusal) {
   shoal_all_reduce_options options = {};
-  options.struct_size = sizeof(options);
   options.dtype = SHOAL_FLOAT32;
   options.op = SHOAL_SUM;
   options.timeout_ms = timeout_ms;
