@@ -31,7 +31,7 @@ std::string TableHeader(const PerfOptions& options, const RunFacts& facts);
 std::string TableRow(const Measurement& measurement);
 std::string TableFooter(const std::vector<Measurement>& measurements);
 
-// One JSON object (RFC 8259, UTF-8) that ends with a newline. Its fields are listed in perf/README.md.
+// One JSON object (RFC 8259, UTF-8) that ends with a newline. perf/README.md explains it.
 std::string JsonReport(const PerfOptions& options, const RunFacts& facts, const std::vector<Measurement>& measurements);
 
 }  // namespace shoal
