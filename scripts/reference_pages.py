@@ -27,15 +27,14 @@ Each event is one line on standard error. `--log-format text`, the default, writ
 2026-11-22T19:54:33.120Z WARNING server rank-absent (job=7 group=12 epoch=3 rank=1): server alpha lost its ...
 ```
 
-The parts are the time (UTC), the level, the component, the key of the event, the subject where there is one, the ids
-of what it concerns, and what happened. `--log-format json` writes the same as one object per line with the fields
-`time`, `level`, `component`, `event`, `subject`, `job`, `group`, `epoch`, `rank` and `text`; ids are strings, and a
-field that does not apply is missing. Nothing is written to standard output then. `rank` is the rank in the group
-where a group is named, and otherwise the rank in the job.
+The parts are the time (UTC), the level, the component, the key, the subject where there is one, the ids of what it
+concerns, and what happened. `--log-format json` writes one object per line with the fields `time`, `level`,
+`component`, `event`, `subject`, `job`, `group`, `epoch`, `rank` and `text`. Ids are strings, and a field that does not
+apply is missing. `rank` is the rank in the group where a group is named, and otherwise the rank in the job.
 
 Keys do not change between versions; texts may. Of each key at most 200 events are written at once and 20 a second in
 the long run; the event `events-left-out` says how many were not. `shoalctl events` shows what the scheduler keeps of
-its own events. A worker's process does not write these lines, also where a colocated server runs in it.
+its own events. A worker's process does not write these lines.
 
 | component | key | level | meaning |
 |---|---|---|---|
@@ -55,28 +54,25 @@ METRIC = re.compile(r'X\(k\w+, "(\w+)", k(\w+), "(\w*)", \\\s*"((?:[^"\\]|\\.)*)
 
 METRICS_HEAD = """# Metrics
 
-What scheduler and server show with `--http IP:PORT`. This page is made by `scripts/reference_pages.py` from the table
-in `metrics/metric_table.h`. There is no such port by default, and anybody who reaches it can read what it shows.
+What scheduler and server show with `--http IP:PORT` (off by default; anybody who reaches it can read it). This page is
+made by `scripts/reference_pages.py` from the table in `metrics/metric_table.h`.
 
 - `/metrics`: the numbers below in Prometheus' text format. Names do not change between versions.
 - `/healthz`: 200 while the process answers.
-- `/readyz`: of a server, 200 from its first registration until it leaves, also while the scheduler is away, because
-  its groups continue; otherwise 503 with the reason. Of a scheduler, 200 while it answers: one that does not lead
-  passes calls on.
+- `/readyz`: of a server, 200 from its first registration until it leaves, also while the scheduler is away; otherwise
+  503 with the reason. Of a scheduler, 200 while it answers.
 - `/` and `/cluster.json`, of a scheduler: the [page](operating.md#watch-it), and what it shows as JSON. `cluster`, each
   of `servers`, each `job` of `jobs` and each of `events` are messages of the
   [status service](../proto/shoal/v1/status.proto) in protobuf's JSON, where 64-bit numbers are strings; `totals` of a
-  job are sums over its ranks. It is made for the page, and may change with it: tools that are to last ask the service.
+  job are sums over its ranks. It may change with the page: tools that are to last ask the service.
 
-All answer GET and HEAD. The pages about health depend on nothing but the process itself. The numbers of a server are at
-most a few 100 ms old, those of a scheduler about a second. A trainer opens no port; what its ranks count travels in
-their heartbeats to the scheduler.
+All answer GET and HEAD. The numbers of a server are at most a few 100 ms old, those of a scheduler about a second. A
+trainer opens no port; what its ranks count travels in their heartbeats.
 
 Labels have few values. `job` names at most the 64 jobs that have pushed most; Prometheus renames it unless it scrapes
-with `honor_labels: true`. The gauges of the rest are added up as `other`; their counters are not, because a sum would
-fall when one of them ends. A job's counters are shown once all its ranks have been heard, and for two minutes after
-its end. The values of `reason` are those of the
-[frame](wire.md), those of `event` the keys of the [events](events.md).
+with `honor_labels: true`. The gauges of the rest are added up as `other`. A job's counters are shown once all its ranks
+have been heard, and for two minutes after its end. The values of `reason` are those of the [frame](wire.md), those of
+`event` the keys of the [events](events.md).
 
 | metric | type | label | meaning |
 |---|---|---|---|
@@ -211,27 +207,26 @@ def settings_page() -> str:
 
 GPU_CHECKS_HEAD = """# Checks on a GPU
 
-One H200 ran most of them on 2026-11-26. Seven passed. What failed in the others is mended, and some of what passed was
-written anew since; neither was run again ([results](../tests/gpu/results/gpu_checks_2026-11-26.md)). Its torch was
-2.11: the NCCL backend of torch 2.15, another implementation, has not run beneath Shoal. No node with several GPUs has
-run any check. This page is made by `scripts/reference_pages.py` from the table in `tests/gpu/gpu_checks.py`.
-On a node with one CUDA device or more, after `make build`, one command runs all that the node can run and writes the
-result to `build/gpu_checks/`:
+One H200 ran most of them on 2026-11-26, with torch 2.11, and seven passed. What failed is mended, and some of what
+passed was written anew; neither was run again ([results](../tests/gpu/results/gpu_checks_2026-11-26.md)). The NCCL
+backend of torch 2.15 has not run beneath Shoal, and no node with several GPUs has run any check. This page is made by
+`scripts/reference_pages.py` from the table in `tests/gpu/gpu_checks.py`. On a node with a CUDA device, after
+`make build`, one command runs all that the node can run and writes the result to `build/gpu_checks/`:
 
     build/venv/bin/python tests/gpu/run_checks.py
 
 A test may be skipped for what a real device lacks: then its reason begins with "a real device" or "a real driver". Any
-other skip is a failure. Programs of the library get torch's NCCL unless `SHOAL_NCCL_LIBRARY` names another one. The
-result of the rates says whether an all-reduce of 256 MiB met its number (at most 1.15 times the slower of the copies to
-and from the device and the transport), missed it, which is a failure, or was not judged, as where ranks share a device.
+other skip is a failure. Programs of the library get torch's NCCL unless `SHOAL_NCCL_LIBRARY` names another one. An
+all-reduce of 256 MiB may take at most 1.15 times the slower of two: the copies to and from the device, and the
+transport. That is not judged where ranks share a device.
 
 For a node without a network, `make dist` packs programs, libraries, sources of the plugin and the checks into one file
 of some 10 MB in `build/dist/`. Unpack it there and run `python3 tests/gpu/run_checks.py` in it, with a python that has
 torch: that compiles the plugin first. The bundle has no RDMA.
 
-`make test` runs the library and the plugin on a simulated driver
-([tests/simulated_cuda](../tests/simulated_cuda/README.md)), and with a simulated NCCL
-([tests/simulated_nccl](../tests/simulated_nccl/README.md)).
+`make test` runs the library and the plugin on a [simulated driver](../tests/simulated_cuda/README.md) and a
+[simulated NCCL](../tests/simulated_nccl/README.md). Copies of whole tensors to host memory (no NCCL on the node,
+`SHOAL_DEVICES=none`, `SHOAL_CHECK_FINITE=1`) have few tests there, and none with pinned memory.
 
 `python` is the one with torch and the plugin, FILE any text of 100 KB or more, OUT a folder.
 """
