@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 
 import machine
-from report import machine_text
+from report import machine_text, page_of
 from rig.nodes import RigError
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
@@ -57,7 +57,7 @@ def markdown(record: dict) -> str:
         "",
         f"Command: `{record['command']}`",
     ]
-    return "\n".join(lines) + "\n"
+    return page_of(lines) + "\n"
 
 
 def run(

@@ -1,5 +1,7 @@
 """The page and the chart that people read, made from a result's record. Pure functions."""
 
+import textwrap
+
 from contenders import roster
 from contenders.shoal import ASSUMED_PORT_BUFFER_KIB
 from parts import MIB
@@ -7,6 +9,18 @@ from plot import Bar, Group, bar_chart
 
 SMALL_BYTES = 64 << 10
 COLOCATING = {roster.COLOCATED, roster.WITHIN_NODE_COLOCATED}
+COLUMNS = 120
+
+
+def page_of(lines: list[str]) -> str:
+    """Sentences at 120 columns; tables and commands as they are."""
+    whole = ("|", "!", "Command: ")
+    wrapped = []
+    for line in lines:
+        indent = "  " if line.startswith("- ") else ""
+        text = textwrap.wrap(line, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        wrapped += [line] if line.startswith(whole) or not text else text
+    return "\n".join(wrapped)
 
 
 def size_text(size_bytes: int) -> str:
@@ -22,32 +36,25 @@ def time_text(microseconds: float | None) -> str:
     return f"{microseconds / 1000:.2f} ms" if microseconds >= 1000 else f"{microseconds:.0f} us"
 
 
-def fairness(scenario: dict) -> list[str]:
-    """What is equal and what is not; stands under every chart."""
+def fairness(scenario: dict) -> str:
+    """What is equal and what is not; stands above every table. README.md explains the words."""
     if scenario["worker_link"] is None:
-        return [
-            f"All {scenario['workers']} workers and {scenario['servers']} servers share one machine's processors;"
-            " nothing leaves the node. A ratio says what the software costs here and nothing about a network."
-        ]
+        return f"All {scenario['workers']} workers and {scenario['servers']} servers share one machine's processors."
     link, kappa = scenario["worker_link"], scenario["kappa"]
     ranks = scenario["ranks_per_node"]
     node_links = scenario.get("node_links", 1)
     links = scenario["workers"] // ranks * node_links
-    whose = "Every worker has" if ranks == 1 else f"The {ranks} workers of each node have together"
-    what = "the same link" if node_links == 1 else f"the same {node_links} links, to a network each,"
-    told = []
-    if link["port_buffer_kib"] != ASSUMED_PORT_BUFFER_KIB:
-        told = ["Shoal's scheduler is told what the ports hold: `--port-buffer`."]
-    return [
-        f"{whose} {what} for every contender: {link['rate_mbit']:g} Mbit/s each way,"
-        f" {scenario['link_bytes_per_s'] * 8e-6:.1f} of them payload (calibrated), port buffers of"
-        f" {link['port_buffer_kib']} KiB, bursts of {link['burst_kib']} KiB, Cubic.",
-        f"Shoal has {scenario['servers']} servers beside them with links worth kappa = {kappa:g} of those links; the"
-        " others don't use them.",
-        f"Equal total: a perfect ring with the servers' links given to its workers would have"
-        f" {(links + kappa) / links:g} times the rate.",
-        *told,
-    ]
+    whose = "Each worker has" if ranks == 1 else f"The {ranks} workers of each node share"
+    what = "" if node_links == 1 else f"{node_links} links with "
+    known = ", as Shoal knows (`--port-buffer`)" if link["port_buffer_kib"] != ASSUMED_PORT_BUFFER_KIB else ""
+    payload_mbit = scenario["link_bytes_per_s"] * 8e-6
+    equal_total = (links + kappa) / links
+    return (
+        f"{whose} {what}{link['rate_mbit']:g} Mbit/s each way, {payload_mbit:.1f} of them payload (calibrated). Ports"
+        f" hold {link['port_buffer_kib']} KiB{known}, and links save up {link['burst_kib']} KiB. Servers:"
+        f" {scenario['servers']}, with kappa = {kappa:g} such links; a ring with these links as well would have"
+        f" {equal_total:g} times the rate."
+    )
 
 
 def machine_text(report: dict) -> str:
@@ -121,7 +128,7 @@ def case_rows(case: dict) -> list[str]:
 def scenario_lines(scenario: dict) -> list[str]:
     linked = scenario["worker_link"] is not None
     first = next(iter(scenario["cases"][0]["contenders"]), None)
-    lines = ["", f"## {scenario['scenario']}", "", *[f"{sentence}  " for sentence in fairness(scenario)], ""]
+    lines = ["", f"## {scenario['scenario']}", "", fairness(scenario), ""]
     if first is None:
         return lines + ["Nothing could be measured here."]
     head = ["size", "contender", "median [p10 .. p90]"]
@@ -231,17 +238,14 @@ def markdown(report: dict) -> str:
     lines += [
         report["note"],
         "",
-        "Contenders take turns (A B C, C B A, ...) in one rig. A time is the slowest rank's, from the call to its end;"
-        " all times of all rounds together give median, p10 and p90. Bounds: servers M/link (or n M / (kappa link)),"
-        " servers and workers 2n(n-1) / (n^2 + kappa(n-2)) M/link, a ring 2(n-1)/n M/link. Every result was checked:"
-        " sums of small integers, which are exact.",
+        "[How to read it](../README.md#how-to-read-a-page).",
         "",
         f"![chart]({report['chart']})",
     ]
     for scenario in report["scenarios"]:
         lines += scenario_lines(scenario)
     lines += ["", f"Command: `{report['command']}`", ""]
-    return "\n".join(lines)
+    return page_of(lines)
 
 
 def chart_value(scenario: dict, case: dict, microseconds: float) -> float:

@@ -7,7 +7,7 @@ import json
 import pathlib
 
 import machine
-from report import machine_text
+from report import machine_text, page_of
 
 from fabric_model.line_chart import line_chart
 from fabric_model.run import program
@@ -159,7 +159,7 @@ def markdown(report: dict) -> str:
         f"Command: `{report['command']}`",
         "",
     ]
-    return "\n".join(lines)
+    return page_of(lines)
 
 
 def run(root: pathlib.Path, output: pathlib.Path, started, command: str, say) -> None:

@@ -1,6 +1,6 @@
 """The page that people read, made from the record of run.py. Pure functions."""
 
-from report import machine_text
+from report import machine_text, page_of
 
 from survival.findings import MOST_OVER_P99
 
@@ -151,4 +151,4 @@ def markdown(report: dict) -> str:
         f"Command: `{report['command']}`",
         "",
     ]
-    return "\n".join(lines)
+    return page_of(lines)
