@@ -208,7 +208,7 @@ def settings_page() -> str:
 GPU_CHECKS_HEAD = """# Checks on a GPU
 
 One H200 ran most of them on 2026-11-26, with torch 2.11, and seven passed. What failed is mended, and some of what
-passed was written anew; neither was run again ([results](../tests/gpu/results/gpu_checks_2026-11-26.md)). The NCCL
+passed was rewritten; neither was run again ([results](../tests/gpu/results/gpu_checks_2026-11-26.md)). The NCCL
 backend of torch 2.15 has not run beneath Shoal, and no node with several GPUs has run any check. This page is made by
 `scripts/reference_pages.py` from the table in `tests/gpu/gpu_checks.py`. On a node with a CUDA device, after
 `make build`, one command runs all that the node can run and writes the result to `build/gpu_checks/`:
