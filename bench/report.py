@@ -192,33 +192,29 @@ def exchange_lines(scenario: dict) -> list[str]:
 
 
 def node_lines(scenario: dict) -> list[str]:
-    """Where several ranks share a link: how often the tensor crosses it, each way."""
+    """Where several ranks share a link: how often the tensor crosses it, each way, with all headers."""
     if scenario["ranks_per_node"] == 1:
         return []
-    lines = []
+    lines = ["", "| tensors over a link for an all-reduce | out of the busiest node | into the busiest one |"]
+    lines.append("|" + " --- |" * 3)
     for case in scenario["cases"]:
         size = case["size_bytes"]
         for name, entry in case["contenders"].items():
             out_of, into = entry["bytes_out_of_node"] / size, entry["bytes_into_node"] / size
-            sentence = f"{roster.label(name)}: links carried {out_of:.2f} times the tensor out of the busiest node and"
-            sentence += f" {into:.2f} times into the busiest one"
-            lines += ["", f"{sentence} for each all-reduce of {case_text(case)}, with all headers."]
+            lines.append(f"| {roster.label(name)}, {case_text(case)} | {out_of:.2f} | {into:.2f} |")
     return lines
 
 
 def balance_lines(scenario: dict) -> list[str]:
     largest = scenario["cases"][-1]
-    size = size_text(largest["size_bytes"])
-    lines = []
+    shares = []
     for name, entry in largest["contenders"].items():
         counts = entry["server_bytes"]
         if len(counts) > 1 and roster.kind(name) not in COLOCATING:  # whose shares differ on purpose
-            over_mean = max(counts) * len(counts) / sum(counts)
-            lines += [
-                "",
-                f"{roster.label(name)}, bytes per server at {size}: max / mean {over_mean:.5f}.",
-            ]
-    return lines
+            shares.append(f"{roster.label(name)} {max(counts) * len(counts) / sum(counts):.5f}")
+    if not shares:
+        return []
+    return ["", f"Bytes per server at {size_text(largest['size_bytes'])}, max / mean: {'; '.join(shares)}."]
 
 
 def markdown(report: dict) -> str:
