@@ -150,7 +150,7 @@ The options of the programs, with the environment variables that set them, the e
 settings of the PyTorch plugin. This page is made by `scripts/reference_pages.py` from what the programs say with
 `--help` and from `pytorch/shoal/config.py`.
 
-An option of the command line goes before its variable. The programs list at their start what they run with, and where
+An option of the command line overrides its variable. The programs list at their start what they run with, and where
 each value came from; `python -m shoal.info` does that for the plugin.
 """
 
@@ -194,7 +194,7 @@ def plugin_table() -> str:
         rows.append(f"| `{setting.variable}` | `{setting.name}` | {cell(setting.meaning)} | {default} |")
     head = (
         '\n## PyTorch\n\nThe names in the second column are for `init_method="shoal://HOST:PORT?NAME=VALUE&..."`, which'
-        " goes before the variable.\n\n| variable | name | meaning | default |\n|---|---|---|---|\n"
+        " overrides the variable.\n\n| variable | name | meaning | default |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
 
