@@ -225,8 +225,7 @@ of some 10 MB in `build/dist/`. Unpack it there and run `python3 tests/gpu/run_c
 torch: that compiles the plugin first. The bundle has no RDMA.
 
 `make test` runs the library and the plugin on a [simulated driver](../tests/simulated_cuda/README.md) and a
-[simulated NCCL](../tests/simulated_nccl/README.md). Copies of whole tensors to host memory (no NCCL on the node,
-`SHOAL_DEVICES=none`, `SHOAL_CHECK_FINITE=1`) have few tests there, and none with pinned memory.
+[simulated NCCL](../tests/simulated_nccl/README.md).
 
 `python` is the one with torch and the plugin, FILE any text of 100 KB or more, OUT a folder.
 """
