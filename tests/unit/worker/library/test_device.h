@@ -27,13 +27,13 @@ class Device {
 
   // Of a sum of floats on this device, on this stream.
   shoal_all_reduce_options Options() const {
-    shoal_all_reduce_options options = {};
-    options.dtype = SHOAL_FLOAT32;
-    options.op = SHOAL_SUM;
-    options.timeout_ms = kDeviceTimeoutMs;
-    options.on_device = 1;
-    options.device = program_.device();
-    options.stream = stream_;
+    shoal_all_reduce_options options = {.struct_size = sizeof(options),
+                                        .dtype = SHOAL_FLOAT32,
+                                        .op = SHOAL_SUM,
+                                        .timeout_ms = kDeviceTimeoutMs,
+                                        .on_device = 1,
+                                        .device = program_.device(),
+                                        .stream = stream_};
     return options;
   }
   shoal_code Start(std::byte* tensor, uint64_t count, shoal_op** op, shoal_error* error, void* stream,

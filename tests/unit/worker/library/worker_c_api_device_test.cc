@@ -37,18 +37,6 @@ class DeviceTest : public testing::Test {
   Cluster cluster_{2, SHOAL_NODE_REDUCE_OFF, SHOAL_DEVICES_CUDA};
 };
 
-// Flat. nullptr, and the test has failed: it could not be made.
-shoal_group* MakeGroup(TestRank* rank, const char* name, shoal_wire wire) {
-  shoal_group_options options = {};
-  options.name = name;
-  options.wire = wire;
-  options.node_reduce = SHOAL_NODE_REDUCE_OFF;
-  shoal_group* group = nullptr;
-  shoal_error error = {};
-  EXPECT_EQ(shoal_group_create(rank->worker(), &options, &group, &error), SHOAL_OK) << error.message;
-  return group;
-}
-
 TEST_F(DeviceTest, TheNextKernelSeesTheSumAndTheHostWaitsForNothing) {
   RunRanks(cluster_, "next-kernel", kRanks, [](TestRank& rank) {
     Device device(&rank);
@@ -123,7 +111,7 @@ TEST_F(DeviceTest, TensorsInHostMemoryAndOnTheDeviceTakeTurns) {
 TEST_F(DeviceTest, GroupsThatAreCalledInAnotherOrderDoNotDeadlock) {
   RunRanks(cluster_, "two-orders", kRanks, [](TestRank& rank) {
     Device device(&rank);
-    shoal_group* const second = MakeGroup(&rank, "second", SHOAL_WIRE_NONE);
+    shoal_group* const second = rank.MakeGroup({.name = "second", .node_reduce = SHOAL_NODE_REDUCE_OFF});
     ASSERT_NE(second, nullptr);
     constexpr uint64_t kCount = 20'000;
     std::vector<std::byte*> tensors;
@@ -148,7 +136,8 @@ TEST_F(DeviceTest, GroupsThatAreCalledInAnotherOrderDoNotDeadlock) {
 TEST_F(DeviceTest, A16BitWireIsRoundedOnTheDevice) {
   RunRanks(cluster_, "bf16", kRanks, [](TestRank& rank) {
     Device device(&rank);
-    shoal_group* const group = MakeGroup(&rank, "bf16", SHOAL_WIRE_BFLOAT16);
+    shoal_group* const group =
+        rank.MakeGroup({.name = "bf16", .wire = SHOAL_WIRE_BFLOAT16, .node_reduce = SHOAL_NODE_REDUCE_OFF});
     ASSERT_NE(group, nullptr);
     constexpr uint64_t kCount = 70'000;
     std::vector<float> data(kCount);
@@ -161,13 +150,7 @@ TEST_F(DeviceTest, A16BitWireIsRoundedOnTheDevice) {
     const std::vector<float> summed = device.program().Read(device.stream(), tensor, kCount);
     EXPECT_EQ(TestRank::Finish(on_device).code, SHOAL_OK);
     // The same bits as from host memory.
-    shoal_all_reduce_options call = {};
-    call.dtype = SHOAL_FLOAT32;
-    call.op = SHOAL_SUM;
-    shoal_op* in_memory = nullptr;
-    shoal_error error = {};
-    ASSERT_EQ(shoal_all_reduce(group, data.data(), kCount, &call, &in_memory, &error), SHOAL_OK) << error.message;
-    EXPECT_EQ(TestRank::Finish(in_memory).code, SHOAL_OK);
+    EXPECT_EQ(TestRank::Finish(TestRank::StartIn(group, SHOAL_SUM, &data, kDeviceTimeoutMs)).code, SHOAL_OK);
     EXPECT_EQ(summed, data);
     shoal_group_close(group);
   });
@@ -257,11 +240,8 @@ TEST_F(DeviceTest, WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent) {
     EXPECT_EQ(device.Start(tensor, 100, &op, &error, captured), SHOAL_FAILED_PRECONDITION);
     EXPECT_THAT(error.message, HasSubstr("captured into a graph"));
     device.program().EndCapture(captured);
-    shoal_all_reduce_options options = {};
-    options.dtype = SHOAL_FLOAT32;
-    options.op = SHOAL_SUM;
-    options.on_device = 1;
-    options.device = 99;
+    shoal_all_reduce_options options = {
+        .struct_size = sizeof(options), .dtype = SHOAL_FLOAT32, .op = SHOAL_SUM, .on_device = 1, .device = 99};
     EXPECT_EQ(shoal_all_reduce(rank.group(), tensor, 100, &options, &op, &error), SHOAL_INVALID_ARGUMENT);
     EXPECT_THAT(error.message, HasSubstr("there is no CUDA device 99: this process sees"));
     // The group is none the worse for it.
@@ -292,12 +272,12 @@ TEST_F(DeviceTest, ARankWhoseHostMemoryCanNotBeLockedFailsTheGroupOnAllRanks) {
     rank.AwaitAll();  // the other one has locked its memory
     ProgramOnDevice program(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank.rank());
     std::byte* const tensor = program.Allocate(4000);
-    shoal_all_reduce_options options = {};
-    options.dtype = SHOAL_FLOAT32;
-    options.op = SHOAL_SUM;
-    options.on_device = 1;
-    options.device = program.device();
-    options.stream = program.MakeStream();
+    shoal_all_reduce_options options = {.struct_size = sizeof(options),
+                                        .dtype = SHOAL_FLOAT32,
+                                        .op = SHOAL_SUM,
+                                        .on_device = 1,
+                                        .device = program.device(),
+                                        .stream = program.MakeStream()};
     shoal_op* op = nullptr;
     shoal_error error = {};
     program.RefuseNext("cuMemHostRegister");

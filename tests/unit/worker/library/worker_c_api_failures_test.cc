@@ -23,18 +23,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t kTimeoutMs = 20'000;
 
-class WorkerCApiFailuresTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() { cluster = new Cluster(2); }
-  static void TearDownTestSuite() {
-    delete cluster;
-    cluster = nullptr;
-  }
-
-  static Cluster* cluster;
-};
-
-Cluster* WorkerCApiFailuresTest::cluster = nullptr;
+using WorkerCApiFailuresTest = ClusterTest<2>;
 
 Outcome Connect(const shoal_worker_options& options) {
   shoal_worker* worker = nullptr;
@@ -75,9 +64,7 @@ TEST_F(WorkerCApiFailuresTest, RankThatDoesNotCallIsNamedAtTheDeadline) {
 
 TEST_F(WorkerCApiFailuresTest, RankThatDoesNotComeIsNamedByTheGroup) {
   TestRank rank(*cluster, "missing-rank", 0, 2);
-  shoal_group_options options = {};
-  options.name = "all";
-  options.timeout_ms = 300;
+  shoal_group_options options = {.struct_size = sizeof(options), .name = "all", .timeout_ms = 300};
   shoal_group* group = nullptr;
   shoal_error error = {};
   EXPECT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_DEADLINE_EXCEEDED);
@@ -167,47 +154,18 @@ TEST_F(WorkerCApiFailuresTest, ServerThatStopsIsDoneWithout) {
 
 TEST_F(WorkerCApiFailuresTest, GoesOnWithoutTheScheduler) {
   // I6: the data plane keeps running while the scheduler is away.
-  shoal_service* scheduler = nullptr;
-  shoal_error error = {};
-  shoal_scheduler_options scheduler_options = {};
-  scheduler_options.listen = "127.0.0.1:0";
-  ASSERT_EQ(shoal_start_scheduler(&scheduler_options, &scheduler, &error), SHOAL_OK) << error.message;
-  const std::string address = shoal_service_address(scheduler);
-  shoal_server_options server_options = {};
-  server_options.scheduler = address.c_str();
-  server_options.advertise = "127.0.0.1";
-  server_options.flight_recorder = "off";
-  shoal_service* server = nullptr;
-  ASSERT_EQ(shoal_start_server(&server_options, &server, &error), SHOAL_OK) << error.message;
-  shoal_worker_options options = {};
-  options.scheduler = address.c_str();
-  options.job_name = "alone";
-  options.flight_recorder = "off";
-  options.world_size = 1;
-  shoal_worker* worker = nullptr;
-  ASSERT_EQ(shoal_worker_connect(&options, &worker, &error), SHOAL_OK) << error.message;
-  shoal_group_options group_options = {};
-  group_options.name = "all";
-  shoal_group* group = nullptr;
-  ASSERT_EQ(shoal_group_create(worker, &group_options, &group, &error), SHOAL_OK) << error.message;
-  shoal_service_stop(scheduler);
-
+  Cluster own(2);
+  TestRank rank(own, "alone", 0, 1);
+  rank.OpenGroup();
+  own.StopScheduler();
   std::vector<float> data(100'000, 3.0f);
-  shoal_all_reduce_options call = {};
-  call.dtype = SHOAL_FLOAT32;
-  call.op = SHOAL_SUM;
-  shoal_op* op = nullptr;
-  ASSERT_EQ(shoal_all_reduce(group, data.data(), data.size(), &call, &op, &error), SHOAL_OK) << error.message;
-  EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
+  EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
 
-  group_options.name = "another";
-  group_options.timeout_ms = 300;
+  const shoal_group_options options = {.struct_size = sizeof(options), .name = "another", .timeout_ms = 300};
   shoal_group* another = nullptr;
-  EXPECT_EQ(shoal_group_create(worker, &group_options, &another, &error), SHOAL_UNAVAILABLE);
-  EXPECT_THAT(error.message, HasSubstr("no scheduler answered at " + address));
-  shoal_group_close(group);
-  shoal_worker_close(worker);
-  shoal_service_stop(server);
+  shoal_error error = {};
+  EXPECT_EQ(shoal_group_create(rank.worker(), &options, &another, &error), SHOAL_UNAVAILABLE);
+  EXPECT_THAT(error.message, HasSubstr("no scheduler answered at " + own.scheduler()));
 }
 
 TEST_F(WorkerCApiFailuresTest, NoSchedulerIsNamed) {

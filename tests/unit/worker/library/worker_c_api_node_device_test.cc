@@ -111,12 +111,8 @@ TEST_F(NodeDeviceTest, ManyOpsOnDevicesAndInHostMemoryFollowEachOther) {
 TEST_F(NodeDeviceTest, AnOpTakesTheSameCommunicatorOnAllRanksWhateverElseTheyCall) {
   RunRanks(cluster_, "two-groups", kRanks, [](TestRank& rank) {
     Device device(&rank);
-    shoal_group_options options = {};
-    options.name = "second";
-    options.node_reduce = SHOAL_NODE_REDUCE_NCCL;
-    shoal_group* second = nullptr;
-    shoal_error error = {};
-    ASSERT_EQ(shoal_group_create(rank.worker(), &options, &second, &error), SHOAL_OK) << error.message;
+    shoal_group* const second = rank.MakeGroup({.name = "second", .node_reduce = SHOAL_NODE_REDUCE_NCCL});
+    ASSERT_NE(second, nullptr);
     constexpr uint64_t kCount = 1000;
     std::vector<std::byte*> tensors;
     for (int i = 0; i < 3; ++i) tensors.push_back(device.program().Allocate(4 * kCount));
@@ -255,10 +251,9 @@ TEST(NodeDeviceWithoutNccl, AskedForByNameItIsAnErrorThatSaysWhatIsMissing) {
   setenv("SHOAL_NCCL_LIBRARY", "/no/such/libnccl.so.2", 1);
   const Cluster cluster(2, SHOAL_NODE_REDUCE_AUTO, SHOAL_DEVICES_CUDA);
   RunRanks(cluster, "no-nccl", kRanks, [](TestRank& rank) {
-    EXPECT_EQ(shoal_group_takes_devices(rank.group()), 1) << "each rank uses the servers itself";
-    shoal_group_options options = {};
-    options.name = "by-nccl";
-    options.node_reduce = SHOAL_NODE_REDUCE_NCCL;
+    EXPECT_EQ(shoal_group_takes_devices(rank.group()), 0);
+    shoal_group_options options = {
+        .struct_size = sizeof(options), .name = "by-nccl", .node_reduce = SHOAL_NODE_REDUCE_NCCL};
     shoal_group* group = nullptr;
     shoal_error error = {};
     EXPECT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_FAILED_PRECONDITION);

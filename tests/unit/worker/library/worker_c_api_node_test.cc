@@ -16,18 +16,7 @@ using ::testing::HasSubstr;
 
 constexpr uint32_t kRanks = 4;
 
-class WorkerCApiNodeTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() { cluster = new Cluster(/*server_count=*/0, SHOAL_NODE_REDUCE_HOST); }
-  static void TearDownTestSuite() {
-    delete cluster;
-    cluster = nullptr;
-  }
-
-  static Cluster* cluster;
-};
-
-Cluster* WorkerCApiNodeTest::cluster = nullptr;
+using WorkerCApiNodeTest = ClusterTest<0, SHOAL_NODE_REDUCE_HOST>;
 
 TEST_F(WorkerCApiNodeTest, RanksOfOneNodeNeedNoServers) {
   RunRanks(*cluster, "no-servers", kRanks, [](TestRank& rank) {
@@ -39,13 +28,13 @@ TEST_F(WorkerCApiNodeTest, RanksOfOneNodeNeedNoServers) {
       EXPECT_EQ(data, std::vector<float>(elements, 10.0f));
       bytes += elements * sizeof(float);
     }
-    shoal_statistics statistics = {};
+    shoal_statistics statistics = {.struct_size = sizeof(statistics)};
     ASSERT_EQ(shoal_worker_statistics(rank.worker(), &statistics), SHOAL_OK);
     EXPECT_EQ(statistics.ops_completed, 3u);
     EXPECT_EQ(statistics.bytes_on_node, bytes);
     EXPECT_EQ(statistics.bytes_pushed, 0u);
     EXPECT_EQ(statistics.server_count, 0u);
-    shoal_plan plan = {};
+    shoal_plan plan = {.struct_size = sizeof(plan)};
     shoal_error error = {};
     ASSERT_EQ(shoal_group_plan(rank.group(), 1000, SHOAL_FLOAT32, &plan, &error), SHOAL_OK) << error.message;
     EXPECT_EQ(plan.chunk_count, 0u);
@@ -56,19 +45,9 @@ TEST_F(WorkerCApiNodeTest, SubGroupsOfANodeReduceInTheirOwnOrder) {
   RunRanks(*cluster, "node-sub-groups", kRanks, [](TestRank& rank) {
     const bool even = rank.rank() % 2 == 0;
     const uint32_t members[2] = {even ? 2u : 3u, even ? 0u : 1u};
-    shoal_group_options options = {};
-    options.name = even ? "even" : "odd";
-    options.ranks = members;
-    options.rank_count = 2;
-    shoal_group* group = nullptr;
-    shoal_error error = {};
-    ASSERT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_OK) << error.message;
+    shoal_group* const group = rank.MakeGroup({.name = even ? "even" : "odd", .ranks = members, .rank_count = 2});
     std::vector<float> data(100, static_cast<float>(rank.rank()));
-    shoal_all_reduce_options call = {};
-    call.dtype = SHOAL_FLOAT32;
-    call.op = SHOAL_SUM;
-    shoal_op* op = nullptr;
-    ASSERT_EQ(shoal_all_reduce(group, data.data(), data.size(), &call, &op, &error), SHOAL_OK) << error.message;
+    shoal_op* const op = TestRank::StartIn(group, SHOAL_SUM, &data, 60'000);
     const Outcome outcome = TestRank::Finish(op);
     EXPECT_EQ(outcome.code, SHOAL_OK) << outcome.message;
     EXPECT_EQ(data, std::vector<float>(100, even ? 2.0f : 4.0f));

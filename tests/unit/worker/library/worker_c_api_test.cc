@@ -23,18 +23,7 @@ namespace {
 constexpr uint32_t kRanks = 4;
 constexpr uint64_t kTimeoutMs = 20'000;
 
-class WorkerCApiTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() { cluster = new Cluster(2); }
-  static void TearDownTestSuite() {
-    delete cluster;
-    cluster = nullptr;
-  }
-
-  static Cluster* cluster;
-};
-
-Cluster* WorkerCApiTest::cluster = nullptr;
+using WorkerCApiTest = ClusterTest<2>;
 
 // A value that every rank can compute for every other: small integers, so that sums are exact.
 int64_t Value(uint32_t rank, uint32_t call, size_t index) {
@@ -78,11 +67,10 @@ int64_t Load(Number value) {
   return static_cast<int64_t>(value);
 }
 
-// Starts an op that nobody waits for.
-void StartNotifying(TestRank& rank, std::vector<float>* data, uint64_t user_data) {
-  shoal_op* const op = rank.Start(data, kTimeoutMs);
-  EXPECT_EQ(shoal_op_notify(op, user_data, nullptr), SHOAL_OK);
-  shoal_op_release(op);
+shoal_all_reduce_options NotifyingFloat32Sum() {
+  shoal_all_reduce_options options = {
+      .struct_size = sizeof(options), .dtype = SHOAL_FLOAT32, .op = SHOAL_SUM, .notify = 1};
+  return options;
 }
 
 // A call that was started and will be checked.
@@ -101,11 +89,11 @@ class TypedCall : public StartedCall {
 
   void Start(TestRank& rank) override {
     for (size_t i = 0; i < data_.size(); ++i) Store(Value(rank.rank(), number_, i), &data_[i]);
-    shoal_all_reduce_options options = {};
-    options.dtype = dtype_;
-    options.op = reduce_op_;
-    options.premul_factor = 2.0;
-    options.timeout_ms = kTimeoutMs;
+    shoal_all_reduce_options options = {.struct_size = sizeof(options),
+                                        .dtype = dtype_,
+                                        .op = reduce_op_,
+                                        .premul_factor = 2.0,
+                                        .timeout_ms = kTimeoutMs};
     shoal_error error = {};
     ASSERT_EQ(shoal_all_reduce(rank.group(), data_.data(), data_.size(), &options, &op_, &error), SHOAL_OK)
         << error.message;
@@ -190,23 +178,12 @@ TEST_F(WorkerCApiTest, SubGroupsReduceInTheirOwnOrder) {
   RunRanks(*cluster, "sub-groups", kRanks, [](TestRank& rank) {
     // Ranks 3 and 1 in that order, ranks 2 and 0 in that order.
     const uint32_t members[2] = {rank.rank() % 2 == 0 ? 2u : 3u, rank.rank() % 2 == 0 ? 0u : 1u};
-    shoal_group_options options = {};
-    options.name = rank.rank() % 2 == 0 ? "even" : "odd";
-    options.ranks = members;
-    options.rank_count = 2;
-    options.max_chunk_bytes = 1024;
-    shoal_group* group = nullptr;
-    shoal_error error = {};
-    ASSERT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_OK) << error.message;
+    shoal_group* const group = rank.MakeGroup(
+        {.name = rank.rank() % 2 == 0 ? "even" : "odd", .ranks = members, .rank_count = 2, .max_chunk_bytes = 1024});
     EXPECT_EQ(shoal_group_rank(group), rank.rank() < 2 ? 1u : 0u);
     EXPECT_EQ(shoal_group_size(group), 2u);
     std::vector<float> data(5000, static_cast<float>(rank.rank()));
-    shoal_all_reduce_options call = {};
-    call.dtype = SHOAL_FLOAT32;
-    call.op = SHOAL_AVG;
-    shoal_op* op = nullptr;
-    ASSERT_EQ(shoal_all_reduce(group, data.data(), data.size(), &call, &op, &error), SHOAL_OK) << error.message;
-    EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
+    EXPECT_EQ(TestRank::Finish(TestRank::StartIn(group, SHOAL_AVG, &data, kTimeoutMs)).code, SHOAL_OK);
     EXPECT_THAT(data, testing::Each(rank.rank() % 2 == 0 ? 1.0f : 2.0f));
     shoal_group_close(group);
   });
@@ -362,7 +339,7 @@ TEST_F(WorkerCApiTest, StatisticsCountWhatWasDoneAndServersShareItEvenly) {
   RunRanks(*cluster, "statistics", kRanks, [](TestRank& rank) {
     std::vector<float> data(kElements, 1.0f);
     EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
-    shoal_statistics statistics = {};
+    shoal_statistics statistics = {.struct_size = sizeof(statistics)};
     ASSERT_EQ(shoal_worker_statistics(rank.worker(), &statistics), SHOAL_OK);
     EXPECT_EQ(statistics.ops_completed, 1u);
     EXPECT_EQ(statistics.ops_failed, 0u);
@@ -405,9 +382,7 @@ TEST_F(WorkerCApiTest, AJobNameCanBeUsedAgain) {
 TEST_F(WorkerCApiTest, WrongAllReducesAreRefusedAtOnce) {
   RunRanks(*cluster, "wrong-calls", 1, [](TestRank& rank) {
     std::vector<float> data(10, 1.0f);
-    shoal_all_reduce_options options = {};
-    options.dtype = SHOAL_FLOAT32;
-    options.op = SHOAL_SUM;
+    shoal_all_reduce_options options = {.struct_size = sizeof(options), .dtype = SHOAL_FLOAT32, .op = SHOAL_SUM};
     const auto error_of = [&](void* memory, uint64_t count, const shoal_all_reduce_options& call) -> std::string {
       shoal_op* op = nullptr;
       shoal_error error = {};

@@ -13,10 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 shoal_way_options To(const std::string& addresses) {
-  shoal_way_options options = {};
-  options.addresses = addresses.c_str();
-  options.net_device = "lo";
-  options.duration_ms = 100;
+  shoal_way_options options = {
+      .struct_size = sizeof(options), .addresses = addresses.c_str(), .net_device = "lo", .duration_ms = 100};
   return options;
 }
 

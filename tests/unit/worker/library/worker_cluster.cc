@@ -10,15 +10,14 @@ namespace shoal {
 Cluster::Cluster(int server_count, shoal_node_reduce node_reduce, shoal_devices devices)
     : node_reduce_(node_reduce), devices_(devices) {
   shoal_error error = {};
-  shoal_scheduler_options scheduler_options = {};
-  scheduler_options.listen = "127.0.0.1:0";
+  shoal_scheduler_options scheduler_options = {.struct_size = sizeof(scheduler_options), .listen = "127.0.0.1:0"};
   EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &scheduler_, &error), SHOAL_OK) << error.message;
   scheduler_address_ = shoal_service_address(scheduler_);
   for (int i = 0; i < server_count; ++i) {
-    shoal_server_options options = {};
-    options.scheduler = scheduler_address_.c_str();
-    options.advertise = "127.0.0.1";
-    options.flight_recorder = "off";
+    shoal_server_options options = {.struct_size = sizeof(options),
+                                    .scheduler = scheduler_address_.c_str(),
+                                    .advertise = "127.0.0.1",
+                                    .flight_recorder = "off"};
     shoal_service* server = nullptr;
     EXPECT_EQ(shoal_start_server(&options, &server, &error), SHOAL_OK) << error.message;
     servers_.push_back(server);
@@ -27,15 +26,16 @@ Cluster::Cluster(int server_count, shoal_node_reduce node_reduce, shoal_devices 
 
 Cluster::~Cluster() {
   for (shoal_service* server : servers_) shoal_service_stop(server);
-  shoal_service_stop(scheduler_);
+  StopScheduler();
 }
+
+void Cluster::StopScheduler() { shoal_service_stop(std::exchange(scheduler_, nullptr)); }
 
 void Cluster::StopServer(size_t server) { shoal_service_stop(std::exchange(servers_[server], nullptr)); }
 
 shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint32_t rank, uint32_t world_size) {
-  shoal_worker_options options = {};
-  options.scheduler = cluster.scheduler().c_str();
-  options.job_name = job;
+  shoal_worker_options options = {
+      .struct_size = sizeof(options), .scheduler = cluster.scheduler().c_str(), .job_name = job};
   options.flight_recorder = "off";  // groups fail on purpose
   options.rank = rank;
   options.world_size = world_size;
@@ -62,23 +62,25 @@ TestRank::~TestRank() {
   shoal_worker_close(worker_);
 }
 
-void TestRank::OpenGroup() {
-  shoal_group_options options = {};
-  options.name = "all";
+void TestRank::OpenGroup() { group_ = MakeGroup({.name = "all"}); }
+
+shoal_group* TestRank::MakeGroup(shoal_group_options options) {
+  options.struct_size = sizeof(options);
+  shoal_group* group = nullptr;
   shoal_error error = {};
-  EXPECT_EQ(shoal_group_create(worker_, &options, &group_, &error), SHOAL_OK) << error.message;
+  EXPECT_EQ(shoal_group_create(worker_, &options, &group, &error), SHOAL_OK) << error.message;
+  return group;
 }
 
 void TestRank::Close() { shoal_worker_close(std::exchange(worker_, nullptr)); }
 
-shoal_op* TestRank::Start(std::vector<float>* data, uint64_t timeout_ms, Outcome* refusal) {
-  shoal_all_reduce_options options = {};
-  options.dtype = SHOAL_FLOAT32;
-  options.op = SHOAL_SUM;
-  options.timeout_ms = timeout_ms;
+shoal_op* TestRank::StartIn(shoal_group* group, shoal_reduce_op reduce_op, std::vector<float>* data,
+                            uint64_t timeout_ms, Outcome* refusal) {
+  const shoal_all_reduce_options options = {
+      .struct_size = sizeof(options), .dtype = SHOAL_FLOAT32, .op = reduce_op, .timeout_ms = timeout_ms};
   shoal_op* op = nullptr;
   shoal_error error = {};
-  const shoal_code code = shoal_all_reduce(group_, data->data(), data->size(), &options, &op, &error);
+  const shoal_code code = shoal_all_reduce(group, data->data(), data->size(), &options, &op, &error);
   if (refusal != nullptr) {
     *refusal = {code, code == SHOAL_OK ? "" : error.message};
   } else {

@@ -2,11 +2,14 @@
 #ifndef SHOAL_TESTS_UNIT_WORKER_LIBRARY_WORKER_CLUSTER_H_
 #define SHOAL_TESTS_UNIT_WORKER_LIBRARY_WORKER_CLUSTER_H_
 
+#include <gtest/gtest.h>
+
 #include <barrier>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/worker.h"
@@ -32,6 +35,7 @@ class Cluster {
   // "ip:port" of the server's only I/O thread.
   std::string server_address(size_t server) const { return shoal_service_address(servers_[server]); }
   void StopServer(size_t server);
+  void StopScheduler();
 
  private:
   const shoal_node_reduce node_reduce_;
@@ -64,12 +68,18 @@ class TestRank {
   // To be called on all ranks at the same time.
   void OpenGroup();
   void Close();  // the worker, before the group
+  // Another group. nullptr, and the test has failed: it could not be made.
+  shoal_group* MakeGroup(shoal_group_options options);
   // Waits until all ranks of RunRanks have come here. (An all-reduce would not do: that one rank has its result does
   // not say that the others have it.)
   void AwaitAll() { meeting_->arrive_and_wait(); }
 
   // Starts an all-reduce of float32 sums; nullptr if it was refused, with why in `refusal`.
-  shoal_op* Start(std::vector<float>* data, uint64_t timeout_ms, Outcome* refusal = nullptr);
+  shoal_op* Start(std::vector<float>* data, uint64_t timeout_ms, Outcome* refusal = nullptr) {
+    return StartIn(group_, SHOAL_SUM, data, timeout_ms, refusal);
+  }
+  static shoal_op* StartIn(shoal_group* group, shoal_reduce_op reduce_op, std::vector<float>* data, uint64_t timeout_ms,
+                           Outcome* refusal = nullptr);
   // Waits until the op's deadline at most and releases it.
   static Outcome Finish(shoal_op* op);
   Outcome AllReduce(std::vector<float>* data, uint64_t timeout_ms) { return Finish(Start(data, timeout_ms)); }
@@ -83,6 +93,16 @@ class TestRank {
   std::barrier<>* const meeting_;
   shoal_worker* worker_ = nullptr;
   shoal_group* group_ = nullptr;
+};
+
+// The tests of a file share a cluster.
+template <int kServers, shoal_node_reduce kNodeReduce = SHOAL_NODE_REDUCE_OFF>
+class ClusterTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { cluster = new Cluster(kServers, kNodeReduce); }
+  static void TearDownTestSuite() { delete std::exchange(cluster, nullptr); }
+
+  static inline Cluster* cluster = nullptr;
 };
 
 // Runs `body` for ranks 0 .. world_size-1 of a new job, each on a thread of its own with its group open.
