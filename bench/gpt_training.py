@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Callable
 
 import machine
-from report import machine_text, page_of
-from rig.nodes import RigError
+from report import machine_text
+from hosts.node import HostError
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
@@ -69,24 +69,18 @@ def run(
     rounds: int,
     say: Callable[[str], None],
 ) -> None:
-    """RigError if something could not be measured, or the contenders did not train the same."""
+    """HostError if something could not be measured, or the contenders did not train the same."""
     record = machine.begin_report(NAME, TITLE, started, command, root)
     demo.OUTPUT.mkdir(parents=True, exist_ok=True)
     try:
         text = demo.corpus()
-        with shaped_links.Links() as links, tempfile.TemporaryDirectory() as folder:
+        with shaped_links.Links(programs) as links, tempfile.TemporaryDirectory() as folder:
             record["links"] = " ".join(links.describe().split())
-            record["measured"] = links.measure(
-                str(programs / "shoal-scheduler"),
-                str(programs / "shoal-server"),
-                text,
-                pathlib.Path(folder),
-                rounds,
-                steps=WARM_UP_STEPS + rounds * STEPS_OF_A_ROUND,
-            )
+            steps = WARM_UP_STEPS + rounds * STEPS_OF_A_ROUND
+            record["measured"] = links.measure(text, pathlib.Path(folder), rounds, steps)
         record["loss_difference"] = demo.loss_difference(record["measured"])
     except (demo.DemoError, shaped_links.NotHere) as error:
-        raise RigError(str(error)) from None
+        raise HostError(str(error)) from None
     output.mkdir(parents=True, exist_ok=True)
     base = output / f"{NAME}_{started:%Y-%m-%d}"
     base.with_suffix(".json").write_text(json.dumps(record) + "\n")

@@ -11,8 +11,8 @@ from contenders import roster
 from contenders.case import Case, Measured
 from parts import Scenario
 from rig.calibration import Calibration, calibrate
-from rig.nodes import Processes
-from rig.network import Network, Traffic, make_linked_nodes, make_one_node
+from hosts.network import Network, Traffic, make_linked_nodes, make_one_node
+from hosts.process import Processes
 from rig.processor_time import ProcessorTimes
 
 # Below this the processors and not the links may have set the pace.
@@ -107,7 +107,7 @@ def turn_timeout_s(scenario: Scenario, case: Case, link_bytes_per_s: float | Non
 
 
 def run_scenario(scenario: Scenario, settings: Settings, say) -> dict:
-    """`say` gets a line of progress. RigError if the rig or a contender fails."""
+    """`say` gets a line of progress. HostError if the rig or a contender fails."""
     absent = {}
     for name in scenario.contenders:
         if reason := roster.why_absent(name, settings.programs_of(name), settings.open_mpi_program):

@@ -3,7 +3,7 @@
 import dataclasses
 
 from contenders.case import LAYERS, Case
-from rig.network import LinkShape
+from hosts.network import LinkShape
 
 KIB = 1 << 10
 MIB = 1 << 20

@@ -16,6 +16,10 @@ import signal
 import sys
 import time
 
+BENCH = pathlib.Path(__file__).resolve().parent
+ROOT = BENCH.parent
+sys.path.append(str(ROOT / "tests"))
+
 import fabric_model.gpu_nodes as gpu_nodes
 import fabric_model.run as scale_model
 import gpt_training
@@ -25,10 +29,9 @@ import survival.run as survival
 from contenders import roster
 from measurement import Settings, run_scenario
 from parts import MIB, PARTS, Part
-from rig.nodes import RigError, clean_left_over
+from hosts.left_over import clean_left_over
+from hosts.node import HostError
 
-BENCH = pathlib.Path(__file__).resolve().parent
-ROOT = BENCH.parent
 OPEN_MPI_PROGRAM = ROOT / "build/bench/open_mpi_rank"
 TITLES = {part.name: part.title for part in PARTS}
 TITLES |= {each.NAME: each.TITLE for each in (scale_model, gpu_nodes, gpt_training, survival)}
@@ -98,7 +101,7 @@ def make_settings(arguments: argparse.Namespace) -> Settings:
 
 
 def run_model(arguments: argparse.Namespace) -> None:
-    """RigError if something could not be measured or simulated."""
+    """HostError if something could not be measured or simulated."""
     started = datetime.datetime.now(datetime.UTC)
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     settings = make_settings(arguments)
@@ -106,14 +109,14 @@ def run_model(arguments: argparse.Namespace) -> None:
 
 
 def run_gpu_nodes(arguments: argparse.Namespace) -> None:
-    """RigError if something could not be simulated."""
+    """HostError if something could not be simulated."""
     started = datetime.datetime.now(datetime.UTC)
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     gpu_nodes.run(ROOT, arguments.output, started, command, lambda line: print(line, flush=True))
 
 
 def run_gpt_training(arguments: argparse.Namespace) -> None:
-    """RigError if something could not be measured."""
+    """HostError if something could not be measured."""
     started = datetime.datetime.now(datetime.UTC)
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     say = functools.partial(print, flush=True)
@@ -121,7 +124,7 @@ def run_gpt_training(arguments: argparse.Namespace) -> None:
 
 
 def run_survival(arguments: argparse.Namespace) -> bool:
-    """Whether every run ended with the same weights. RigError if a run failed."""
+    """Whether every run ended with the same weights. HostError if a run failed."""
     started = datetime.datetime.now(datetime.UTC)
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     return survival.run(
@@ -130,7 +133,7 @@ def run_survival(arguments: argparse.Namespace) -> bool:
 
 
 def run_part(part: Part, arguments: argparse.Namespace) -> bool:
-    """Whether every result was right. RigError if something could not be measured."""
+    """Whether every result was right. HostError if something could not be measured."""
     started = datetime.datetime.now(datetime.UTC)
     name = part.name if arguments.other_build is None else f"{part.name}-two-builds"
     base = arguments.output / f"{name}_{started:%Y-%m-%d}"
@@ -160,7 +163,7 @@ def run_part(part: Part, arguments: argparse.Namespace) -> bool:
         print(f"{part.name}: {scenario.name}", flush=True)
         report["scenarios"].append(run_scenario(scenario, settings, lambda line: print(line, flush=True)))
     if not report["scenarios"]:
-        raise RigError(f"nothing of {part.name} fits --only, --size and --contenders")
+        raise HostError(f"nothing of {part.name} fits --only, --size and --contenders")
     arguments.output.mkdir(parents=True, exist_ok=True)
     base.with_suffix(".json").write_text(json.dumps(report) + "\n")
     base.with_suffix(".svg").write_text(page.chart(report))
@@ -202,7 +205,7 @@ def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except RigError as error:
+    except HostError as error:
         print(f"bench: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

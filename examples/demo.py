@@ -15,7 +15,7 @@ Ends everything that it started, also on Ctrl-C. Logs and summaries are left in 
 
 import argparse
 import contextlib
-import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -29,12 +29,14 @@ import time
 from collections.abc import Callable, Iterator
 
 import shaped_links
+from hosts.cluster import Cluster, program
+from hosts.node import HostError
+from hosts.process import Process
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "demo"
 START_SECONDS = 30
 LEASE_TTL_MS = 3000  # so long after its death the killed server is shown as lost
-STOP_SECONDS = 10
 CONTENDERS = ("shoal", "gloo")  # of compare_backends.py
 
 
@@ -42,74 +44,22 @@ class DemoError(Exception):
     """Its text tells the person what went wrong and what to do."""
 
 
-class Processes:
-    """What the demo started. Each is a session of its own, so that it can be ended with all of its children."""
-
-    def __init__(self) -> None:
-        self._running: list[subprocess.Popen] = []
-        self._contexts = contextlib.ExitStack()
-
-    def enter(self, context: contextlib.AbstractContextManager):
-        """Enters a context that ends with the processes."""
-        return self._contexts.enter_context(context)
-
-    def start(self, command: list[str], **options) -> subprocess.Popen:
-        process = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent, **options)
-        self._running.append(process)
-        return process
-
-    def end_all(self) -> None:
-        """Asks the youngest first, then insists."""
-        self._contexts.close()
-        for process in reversed(self._running):
-            _signal_session(process, signal.SIGTERM)
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                pass
-            _signal_session(process, signal.SIGKILL)
-            process.wait()
-        self._running.clear()
-
-
-def _end_with_parent() -> None:
-    """In the child: if the demo is killed outright, the kernel ends the child."""
-    set_parent_death_signal = 1  # PR_SET_PDEATHSIG
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
-
-
-def _signal_session(process: subprocess.Popen, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
-
-
 def say(text: str) -> None:
     print(f"\n== {text}", flush=True)
 
 
-def program(name: str) -> str:
-    path = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")) / name
-    if not path.is_file():
-        raise DemoError(f"{path} is missing: run `make build` first")
-    return str(path)
+def say_line(line: str) -> None:
+    print(line, flush=True)
 
 
-def start_daemon(processes: Processes, name: str, log_name: str, arguments: list[str]) -> tuple[str, subprocess.Popen]:
-    """Starts a scheduler or server, waits for its "listening" line, and returns the first address in it and the
-    process."""
+def start_daemon(cluster: Cluster, name: str, log_name: str, arguments: list[str]) -> tuple[str, Process]:
+    """Starts a scheduler or server, and returns the first address at which it listens and the process."""
     log = OUTPUT / f"{log_name}.log"
-    with open(log, "wb") as file:
-        process = processes.start([program(name), *arguments], stdout=file, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        match = re.search(r"listening on ([\w.:\[\]-]+:\d+)", log.read_text(errors="replace"))
-        if match is not None:
-            print(f"{log_name}: listening on {match[1]} (process {process.pid}, log {log.relative_to(ROOT)})")
-            return match[1], process
-        if process.poll() is not None:
-            break
-        time.sleep(0.05)
-    raise DemoError(f"{name} did not start; its log:\n{log.read_text(errors='replace')}")
+    on_line = functools.partial(print, file=log.open("w"), flush=True)
+    process = cluster.start([program(name), *arguments], on_line=on_line)
+    address = process.listens_at()
+    print(f"{log_name}: listening on {address} (process {process.pid}, log {log.relative_to(ROOT)})")
+    return address, process
 
 
 def corpus() -> pathlib.Path:
@@ -139,27 +89,23 @@ def torchrun(arguments: argparse.Namespace, script: str, *options: str) -> list[
 
 
 def run_ranks(
-    processes: Processes, command: list[str], environment: dict[str, str], on_line: Callable[[str], None] | None = None
+    cluster: Cluster, command: list[str], environment: dict[str, str], on_line: Callable[[str], None] = say_line
 ) -> None:
-    """Runs it with live output; each line is also given to on_line."""
+    """Runs it; each line of its output is given to on_line, which shows it."""
     shown = " ".join(f"{name}={value}" for name, value in environment.items() if name.startswith("SHOAL_"))
     print(f"$ {shown} torchrun {' '.join(command[3:])}", flush=True)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | environment
-    process = processes.start(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        if on_line is not None:
-            on_line(line)
-    if process.wait() != 0:
-        raise DemoError(f"the training failed (exit code {process.returncode}); its output is above")
+    process = cluster.start(command, environment, on_line=on_line)
+    if process.wait(None) != 0:
+        raise DemoError(f"the training failed (exit code {process.code}); its output is above")
 
 
-def take_turns(processes: Processes, arguments: argparse.Namespace, environment: dict[str, str]) -> dict:
+def take_turns(cluster: Cluster, arguments: argparse.Namespace, environment: dict[str, str]) -> dict:
     """Returns the summary of compare_backends.py."""
     summary = OUTPUT / "turns.json"
     summary.unlink(missing_ok=True)
     options = ["--rounds", str(arguments.rounds), "--summary", str(summary)]
-    run_ranks(processes, torchrun(arguments, "compare_backends.py", *options), environment)
+    run_ranks(cluster, torchrun(arguments, "compare_backends.py", *options), environment)
     return json.loads(summary.read_text())
 
 
@@ -225,15 +171,16 @@ def compare(measured: dict, contenders: tuple[str, ...] = CONTENDERS) -> None:
 
 
 def kill_in_the_middle(
-    processes: Processes, arguments: argparse.Namespace, environment: dict[str, str], server: subprocess.Popen
+    cluster: Cluster, arguments: argparse.Namespace, environment: dict[str, str], server: Process
 ) -> tuple[dict, float]:
     """Trains, and kills the server after half of the steps. Returns the summary, and when that was."""
     killed_at: list[float] = []
 
     def on_line(line: str) -> None:
+        say_line(line)
         step = re.match(r"step +(\d+)/", line)
         if step is not None and int(step[1]) >= arguments.steps // 2 and not killed_at:
-            server.kill()
+            server.kill_group()
             killed_at.append(time.perf_counter())
             print(f"-- SIGKILL to the shoal-server process {server.pid} --", flush=True)
 
@@ -241,7 +188,7 @@ def kill_in_the_middle(
     summary.unlink(missing_ok=True)
     report_every = str(max(1, arguments.steps // 8))
     command = torchrun(arguments, "train_gpt.py", "--report-every", report_every, "--summary", str(summary))
-    run_ranks(processes, command, environment, on_line)
+    run_ranks(cluster, command, environment, on_line)
     return json.loads(summary.read_text()), killed_at[0]
 
 
@@ -261,35 +208,32 @@ def compare_with_undisturbed(killed: dict, killed_at: float, undisturbed: dict) 
 
 
 @contextlib.contextmanager
-def ending_everything() -> Iterator[Processes]:
-    processes = Processes()
+def ending_everything() -> Iterator[tuple[Cluster, contextlib.ExitStack]]:
+    """What is entered meanwhile ends before the cluster."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
-    try:
-        yield processes
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # nothing may interrupt the clean-up
-        processes.end_all()
+    with contextlib.ExitStack() as ending:
+        cluster = Cluster()
+        ending.callback(cluster.end)
+        try:
+            yield cluster, ending
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)  # nothing may interrupt the clean-up
 
 
-def show_links(processes: Processes, arguments: argparse.Namespace) -> None:
+def show_links(ending: contextlib.ExitStack, arguments: argparse.Namespace) -> None:
     try:
-        links = processes.enter(shaped_links.Links())
+        links = ending.enter_context(shaped_links.Links())
     except shaped_links.NotHere as reason:
         print(f"Not shown here: {reason}.", flush=True)
         return
     print(links.describe(), flush=True)
-    try:
-        measured = links.measure(
-            program("shoal-scheduler"), program("shoal-server"), corpus(), OUTPUT, arguments.rounds
-        )
-    except shaped_links.RigError as error:
-        raise DemoError(str(error)) from None
+    measured = links.measure(corpus(), OUTPUT, arguments.rounds)
     compare(measured)
     print(links.explain(measured), flush=True)
 
@@ -297,21 +241,21 @@ def show_links(processes: Processes, arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> None:
     OUTPUT.mkdir(parents=True, exist_ok=True)
     cores = len(os.sched_getaffinity(0))
-    with ending_everything() as processes:
+    with ending_everything() as (cluster, ending):
         say(f"1/4 A cluster on loopback: one scheduler, {arguments.servers} reduction servers")
         options = ["--listen", "127.0.0.1:0", "--lease-ttl", str(LEASE_TTL_MS)]
-        scheduler, _ = start_daemon(processes, "shoal-scheduler", "scheduler", options)
+        scheduler, _ = start_daemon(cluster, "shoal-scheduler", "scheduler", options)
         servers = []
         for number in range(arguments.servers):
             options = ["--scheduler", scheduler, "--advertise", "127.0.0.1", "--net-device", "lo"]
-            servers.append(start_daemon(processes, "shoal-server", f"server-{number}", options)[1])
-        cluster = {
+            servers.append(start_daemon(cluster, "shoal-server", f"server-{number}", options)[1])
+        variables = {
             "SHOAL_SCHEDULER": scheduler, "SHOAL_JOB_NAME": "demo", "SHOAL_MIN_SERVERS": str(arguments.servers),
             "SHOAL_NET_DEVICE": "lo", "GLOO_SOCKET_IFNAME": "lo",
             "SHOAL_NODE_REDUCE": "off",  # it shows servers: ranks of one node could do without
         }  # fmt: skip
         say(f"2/4 Training on {arguments.ranks} ranks, gradients through the servers, and through Gloo in turns")
-        undisturbed = take_turns(processes, arguments, cluster)
+        undisturbed = take_turns(cluster, arguments, variables)
         show_status(scheduler)
         compare(undisturbed)
         print(
@@ -319,12 +263,12 @@ def run(arguments: argparse.Namespace) -> None:
             " software costs,\nnot what a network gains."
         )
         say("3/4 The same training, and a server is killed in the middle")
-        killed, killed_at = kill_in_the_middle(processes, arguments, cluster, servers[-1])
+        killed, killed_at = kill_in_the_middle(cluster, arguments, variables, servers[-1])
         wait_for_the_loss(scheduler)
         show_status(scheduler)
         compare_with_undisturbed(killed, killed_at, undisturbed["shoal"])
         say("4/4 Each worker and each server on a node of its own, behind a slow link")
-        show_links(processes, arguments)
+        show_links(ending, arguments)
     say("Where to look next")
     print(
         "examples/train_gpt.py       the training script: only the backend's name is Shoal's\n"
@@ -351,7 +295,7 @@ def main() -> int:
     started = time.monotonic()
     try:
         run(arguments)
-    except DemoError as error:
+    except (DemoError, HostError) as error:
         print(f"\nerror: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

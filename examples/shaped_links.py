@@ -1,10 +1,12 @@
 """The demo's last part: each worker and each server on a node of its own, behind a link of a given rate.
 
-The nodes are network namespaces of this machine with token buckets on both ends of each link, made by the measurements'
-rig (bench/rig): CUBIC for every contender, and the kernel removes all of it when the processes in it have ended. Root,
+The nodes are network namespaces of this machine with token buckets on both ends of each link, as tests have them
+(tests/hosts): CUBIC for every contender, and the kernel removes all of it when the processes in it have ended. Root,
 and ip and tc (Debian's iproute2), are needed.
 """
 
+import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -12,13 +14,14 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(EXAMPLES.parent / "bench"))
+sys.path.insert(0, str(EXAMPLES.parent / "tests"))
 
-from rig.nodes import Processes, RigError  # noqa: E402
-from rig.network import LinkShape, make_linked_nodes  # noqa: E402
+from hosts.cluster import PROGRAMS, Cluster  # noqa: E402
+from hosts.network import LinkShape, make_linked_nodes  # noqa: E402
+from hosts.node import HostError  # noqa: E402
+from hosts.process import wait_for_all  # noqa: E402
 
 WORKERS = 4
 SERVERS = 4
@@ -36,7 +39,7 @@ class NotHere(Exception):
 class Links:
     """A cluster of nodes. `with` ends all that runs on them, and the nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, programs: pathlib.Path = PROGRAMS) -> None:
         """NotHere if this machine can't."""
         if os.geteuid() != 0:
             raise NotHere("network namespaces need root; run it as root to see it")
@@ -45,15 +48,15 @@ class Links:
         shape = LinkShape(RATE_MBIT)
         try:
             self.network = make_linked_nodes([shape] * WORKERS, [shape] * SERVERS)
-        except (RigError, OSError, subprocess.SubprocessError) as error:
+        except (HostError, OSError, subprocess.SubprocessError) as error:
             raise NotHere(f"this machine's kernel gives no shaped links: {' '.join(str(error).split())}") from None
-        self.processes = Processes()
+        self.cluster = Cluster(self.network, programs)
 
     def __enter__(self) -> "Links":
         return self
 
     def __exit__(self, *_exception) -> None:
-        self.processes.stop()
+        self.cluster.end()
         self.network.__exit__()
 
     def describe(self) -> str:
@@ -64,57 +67,37 @@ class Links:
             "are what everything waits for."
         )
 
-    def measure(
-        self,
-        scheduler_program: str,
-        server_program: str,
-        text: pathlib.Path,
-        folder: pathlib.Path,
-        rounds: int,
-        steps: int = STEPS,
-    ) -> dict:
-        """Returns the summary of compare_backends.py. RigError if a process fails or they are not done in time."""
-        control = self.network.control
-        command = [scheduler_program, "--listen", f"{control.address}:0", "--log-events=false"]
-        scheduler = self.processes.start_service(control, "scheduler", command).address
-        for number, node in enumerate(self.network.servers):
-            command = [server_program, "--scheduler", scheduler, "--advertise", node.address]
-            command += ["--name", f"server-{number}", "--net-device", node.device]
-            self.processes.start_service(node, f"server-{number}", command)
+    def measure(self, text: pathlib.Path, folder: pathlib.Path, rounds: int, steps: int = STEPS) -> dict:
+        """Returns the summary of compare_backends.py. HostError if a process fails or they are not done in time."""
+        self.cluster.start_scheduler("--log-events=false")
+        for node in self.network.servers:
+            with self.cluster.on(node):
+                self.cluster.start_server(node.name, "--net-device", node.device)
         summary = folder / "links.json"
         summary.unlink(missing_ok=True)
         command = [sys.executable, str(EXAMPLES / "compare_backends.py"), "--text", str(text), "--steps", str(steps)]
         command += ["--rounds", str(rounds), "--batch", str(BATCH), "--all-reduce-mib", str(ALL_REDUCE_MIB)]
         command += ["--summary", str(summary)]
-        self.run_ranks(command, scheduler, folder)
+        self.run_ranks(command, folder)
         return json.loads(summary.read_text())
 
-    def run_ranks(self, command: list[str], scheduler: str, folder: pathlib.Path) -> None:
+    def run_ranks(self, command: list[str], folder: pathlib.Path) -> None:
         """One on each worker's node; rank 0's output is live, the others' and all errors go to logs in the folder."""
-        ranks, logs = [], []
-        for rank, node in enumerate(self.network.workers):
-            environment = {
-                "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(WORKERS), "OMP_NUM_THREADS": "1",
-                "MASTER_ADDR": self.network.workers[0].address, "MASTER_PORT": "29500",
-                "GLOO_SOCKET_IFNAME": node.device, "SHOAL_NET_DEVICE": node.device,
-                "SHOAL_SCHEDULER": scheduler, "SHOAL_JOB_NAME": "links", "SHOAL_MIN_SERVERS": str(SERVERS),
-            }  # fmt: skip
-            logs.append(folder / f"links-rank-{rank}.log")
-            with logs[-1].open("w") as log:
-                output = None if rank == 0 else log
-                ranks.append(self.processes.start(node, command, environment, stdout=output, stderr=log))
-        deadline = time.monotonic() + LIMIT_SECONDS
-        waiting = list(range(WORKERS))
-        while waiting:
-            for rank in list(waiting):
-                code = ranks[rank].poll()
-                if code == 0:
-                    waiting.remove(rank)
-                elif code is not None:
-                    raise RigError(f"rank {rank} ended with {code}; its log:\n{logs[rank].read_text()[-3000:]}")
-            if waiting and time.monotonic() > deadline:
-                raise RigError(f"rank {waiting[0]} was not done after {LIMIT_SECONDS} s; its log is {logs[waiting[0]]}")
-            time.sleep(0.02)
+        ranks = []
+        with contextlib.ExitStack() as logs:
+            for rank, node in enumerate(self.network.workers):
+                environment = {
+                    "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(WORKERS), "OMP_NUM_THREADS": "1",
+                    "MASTER_ADDR": self.network.workers[0].address, "MASTER_PORT": "29500",
+                    "GLOO_SOCKET_IFNAME": node.device, "SHOAL_NET_DEVICE": node.device, "PYTHONUNBUFFERED": "1",
+                    "SHOAL_SCHEDULER": self.cluster.scheduler_address, "SHOAL_JOB_NAME": "links",
+                    "SHOAL_MIN_SERVERS": str(SERVERS),
+                }  # fmt: skip
+                log = logs.enter_context((folder / f"links-rank-{rank}.log").open("w+", buffering=1))
+                on_line = functools.partial(print, file=sys.stdout if rank == 0 else log, flush=True)
+                process = self.cluster.start(command, os.environ | environment, node, log, on_line)
+                ranks.append((node, process, log))
+            wait_for_all(ranks, LIMIT_SECONDS)
 
     def explain(self, measured: dict) -> str:
         shoal, gloo = (statistics.median(measured[name]["all_reduce_ms"]) for name in ("shoal", "gloo"))

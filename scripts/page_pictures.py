@@ -13,10 +13,11 @@ import time
 from selenium import webdriver
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "process"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/process")]
 
 from browser import start_browser  # noqa: E402
-from cluster import LOOPBACK, Cluster, program  # noqa: E402
+from hosts.cluster import Cluster, program
+from hosts.node import LOOPBACK
 
 PICTURES = ROOT / "docs" / "pictures"
 WATCHED_S = 130  # so that the curves are full

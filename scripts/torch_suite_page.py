@@ -12,14 +12,12 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests/pytorch"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/pytorch")]
 
-import conftest  # noqa: E402  isort: skip
 import torch  # noqa: E402  isort: skip
-from torch_cluster import clean_environment  # noqa: E402  isort: skip
+from torch_cluster import clean_environment, start_cluster  # noqa: E402  isort: skip
 from torch_suite_runs import PAGE, run_suite  # noqa: E402  isort: skip
 
 LINE = 120
@@ -88,7 +86,7 @@ Tests choose by the backend's name what they try; both backends say that it is g
 
 def main() -> int:
     gloo = run_suite("gloo", [], clean_environment())
-    with tempfile.TemporaryDirectory() as logs, conftest.start_cluster(pathlib.Path(logs)) as cluster:
+    with start_cluster() as cluster:
         ours = run_suite("shoal", [], clean_environment(**cluster.environment()))
     PAGE.write_text(page(gloo, ours), encoding="utf-8")
     passed = sum(row["outcome"] == "passed" for row in gloo.values())

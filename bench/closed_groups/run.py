@@ -16,9 +16,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/process"), str(ROOT / "bench")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
-from cluster import Cluster
+from hosts.cluster import Cluster
 from machine import begin_report
 
 RESULTS = ROOT / "bench" / "results"
@@ -33,8 +33,7 @@ MOST_SLOWDOWN = 1.25  # of the last three tenths against the three after the fir
 
 def measure(groups: int) -> list[dict]:
     """A line for each tenth."""
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         with tempfile.TemporaryDirectory() as folder:
             state = pathlib.Path(folder) / "state"
             processes = {"scheduler": cluster.start_scheduler("--state-file", str(state))}
@@ -61,11 +60,6 @@ def measure(groups: int) -> list[dict]:
             for rank in ranks:
                 rank.wait_for_line("^digest ")
             return lines
-    except BaseException:
-        print(cluster, file=sys.stderr)
-        raise
-    finally:
-        cluster.end()
 
 
 def mean_us(lines: list[dict]) -> float:

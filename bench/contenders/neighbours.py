@@ -13,14 +13,14 @@ import enum
 import json
 import os
 import pathlib
-import subprocess
 import time
 import uuid
 
 from contenders.case import Case, Measured
 from contenders.shoal import Shoal
-from rig.nodes import Processes, RigError
-from rig.network import Network
+from hosts.network import Network
+from hosts.node import HostError
+from hosts.process import Process, Processes
 
 LARGE_RANKS = 8
 LARGE_BYTES = 64 << 20
@@ -31,10 +31,10 @@ FLOW_TIMEOUT_S = 60
 
 
 def split_processors() -> tuple[str, str]:
-    """For the server, and for all ranks; as taskset takes them. RigError if there is one alone."""
+    """For the server, and for all ranks; as taskset takes them. HostError if there is one alone."""
     first, *others = sorted(os.sched_getaffinity(0))
     if not others:
-        raise RigError("a server with a processor of its own needs two processors, and there is one")
+        raise HostError("a server with a processor of its own needs two processors, and there is one")
     return str(first), ",".join(map(str, others))
 
 
@@ -48,7 +48,6 @@ class LargeJob(enum.Enum):
 class SmallJob(Shoal):
     def __init__(
         self,
-        name: str,
         programs: pathlib.Path,
         network: Network,
         processes: Processes,
@@ -60,7 +59,6 @@ class SmallJob(Shoal):
         self.beside = beside
         self.on_ranks_processors = ["taskset", "--cpu-list", rank_processors]
         super().__init__(
-            name,
             programs,
             network,
             processes,
@@ -75,16 +73,14 @@ class SmallJob(Shoal):
         large = self.start_large_job(self.beside) if self.beside else []
         try:
             measured = super().measure(case, timeout_s)
-            if ended := [rank.returncode for rank in large if rank.poll() is not None]:
-                raise RigError(f"ranks of the large job ended with {ended}")
+            if ended := [rank.code for rank in large if not rank.running()]:
+                raise HostError(f"ranks of the large job ended with {ended}")
             return measured
         finally:
             for rank in large:
-                rank.kill()
-                rank.wait()
-                self.processes.running.remove(rank)
+                self.processes.end_one(rank)
 
-    def start_large_job(self, where: LargeJob) -> list[subprocess.Popen]:
+    def start_large_job(self, where: LargeJob) -> list[Process]:
         """Its ranks, when several of its all-reduces have ended."""
         job = f"large-{uuid.uuid4().hex}"
         flags = ["-b", str(LARGE_BYTES), "-n", str(ENDLESS), "-w", "0", "-c", "0", "--node-reduce", where.value]
@@ -93,11 +89,11 @@ class SmallJob(Shoal):
             node = self.network.workers[rank % len(self.network.workers)]
             command = [*self.on_ranks_processors, *self.perf_command(node, job)]
             command += ["--world-size", str(LARGE_RANKS), "--rank", str(rank), *flags]
-            ranks.append(self.processes.start(node, command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+            ranks.append(self.processes.start(command, node=node))
         deadline = time.monotonic() + FLOW_TIMEOUT_S
         while self.ended_ops(job) < 4 * LARGE_RANKS:
             if time.monotonic() > deadline:
-                raise RigError(f"the large job did not come to four all-reduces within {FLOW_TIMEOUT_S} s")
+                raise HostError(f"the large job did not come to four all-reduces within {FLOW_TIMEOUT_S} s")
             time.sleep(0.5)
         return ranks
 

@@ -4,8 +4,8 @@ import json
 import pathlib
 
 from contenders.case import Case, Measured
-from rig.nodes import Processes
-from rig.network import Network
+from hosts.network import Network
+from hosts.process import Processes
 
 # Of coll/tuned in OpenMPI 4; "default" is what it chooses by itself.
 ALGORITHMS = {"default": None, "recursive-doubling": 3, "ring": 4, "segmented-ring": 5, "rabenseifner": 6}
@@ -49,7 +49,7 @@ class OpenMpi:
 
     def write_agent(self, name: str) -> pathlib.Path:
         """What mpirun calls instead of ssh, with a node's name and a command: goes into the node's namespace."""
-        path = pathlib.Path(self.processes.logs.name) / f"{name}-agent"
+        path = self.processes.folder / f"{name}-agent"
         cases = "\n".join(f"  {node.name}) namespace={node.namespace_path()} ;;" for node in self.network.workers)
         path.write_text(
             "#!/bin/sh\nnode=$1\nshift\n"

@@ -7,8 +7,8 @@ from contenders.open_mpi import OpenMpi
 from contenders.server_thread import ServerThread
 from contenders.shoal import Shoal, has_flag
 from contenders.torch_ranks import TorchRanks
-from rig.nodes import Processes
-from rig.network import Network
+from hosts.network import Network
+from hosts.process import Processes
 
 # Flags of shoal-server and of shoal-perf. Shared memory between processes of one node is chosen by itself, so who is to
 # use the network must say so, also where namespaces of one machine stand for nodes.
@@ -83,7 +83,7 @@ TORCH = {
     "gloo-step": "gloo",
     GLOO_REPLICAS: "gloo",
 }
-# The rig has its ranks use servers (rig/nodes.py); these are to do what they do by themselves.
+# The rig has its ranks use servers (hosts/process.py); these are to do what they do by themselves.
 NOTHING_SET_UP = {"SHOAL_NODE_REDUCE": "auto"}
 # What a small job is beside.
 SMALL_JOB = {
@@ -158,7 +158,7 @@ def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path
 
 
 def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, network: Network, processes: Processes):
-    """RigError if it does not start."""
+    """HostError if it does not start."""
     name = kind(name)
     if name in TORCH:
         mode = name if name == DDP_ALONE else name.partition("-")[2]
@@ -172,7 +172,7 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     if name.startswith("shoal-thread-"):
         return ServerThread(programs, network, processes, name.removeprefix("shoal-thread-"))
     if name in (STEP, TORCH_SHM):
-        servers = Shoal(name, programs, network, processes, [f"--{NETWORK_ONLY}"] if name == STEP else [], [])
+        servers = Shoal(programs, network, processes, [f"--{NETWORK_ONLY}"] if name == STEP else [], [])
         env = {
             "SHOAL_SCHEDULER": servers.scheduler,
             "SHOAL_MIN_SERVERS": str(len(network.servers)),
@@ -183,10 +183,10 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     if name == COLOCATED:
         # Shared memory is only for a rank and the server in its own process: another namespace is another node.
         colocating = len(network.workers) if len(network.servers) < len(network.workers) else 0
-        return Shoal(name, programs, network, processes, [], [f"--{COLOCATE}=auto"], colocating_ranks=colocating)
+        return Shoal(programs, network, processes, [], [f"--{COLOCATE}=auto"], colocating_ranks=colocating)
     if name == WITHIN_NODE_COLOCATED:
         flags = [f"--{COLOCATE}=auto", f"--{NODE_REDUCE}=host"]
-        return Shoal(name, programs, network, processes, [], flags, colocating_ranks=len(set(network.workers)))
+        return Shoal(programs, network, processes, [], flags, colocating_ranks=len(set(network.workers)))
     server_flags, perf_flags = [], []
     if has_flag(programs / "shoal-perf", COLOCATE):
         perf_flags.append(f"--{COLOCATE}=off")
@@ -204,6 +204,6 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
     if name in SMALL_JOB:
-        return SmallJob(name, programs, network, processes, server_flags, perf_flags, SMALL_JOB[name])
+        return SmallJob(programs, network, processes, server_flags, perf_flags, SMALL_JOB[name])
     env = {"LD_LIBRARY_PATH": str(ucx_library(name))} if name in OTHER_UCX else {}
-    return Shoal(name, programs, network, processes, server_flags, perf_flags, env)
+    return Shoal(programs, network, processes, server_flags, perf_flags, env)

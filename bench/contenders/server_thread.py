@@ -8,8 +8,8 @@ import pathlib
 import statistics
 
 from contenders.case import Case, Measured
-from rig.nodes import Processes
-from rig.network import Network
+from hosts.network import Network
+from hosts.process import Processes
 
 
 class ServerThread:

@@ -7,8 +7,9 @@ import subprocess
 import uuid
 
 from contenders.case import Case, Measured
-from rig.nodes import Node, Processes
-from rig.network import Network
+from hosts.network import Network
+from hosts.node import Node
+from hosts.process import Processes
 
 
 # core/flow_plan.h
@@ -24,7 +25,6 @@ def has_flag(program: pathlib.Path, flag: str) -> bool:
 class Shoal:
     def __init__(
         self,
-        name: str,
         programs: pathlib.Path,
         network: Network,
         processes: Processes,
@@ -49,12 +49,12 @@ class Shoal:
         unlike_assumed = network.port_buffer_kib not in (None, ASSUMED_PORT_BUFFER_KIB)
         if unlike_assumed and has_flag(programs / "shoal-scheduler", "port-buffer"):
             command += ["--port-buffer", f"{network.port_buffer_kib}K"]
-        self.scheduler = processes.start_service(network.control, f"{name}-scheduler", command).address
+        self.scheduler = processes.start(command, node=network.control).listens_at()
         for number, node in enumerate(network.servers):
             command = [*(server_prefix or []), str(programs / "shoal-server"), "--scheduler", self.scheduler]
             command += ["--advertise", node.address]
             command += ["--name", f"server-{number}", "--net-device", node.device, *server_flags]
-            processes.start_service(node, f"{name}-server-{number}", command, self.env)
+            processes.start(command, self.env, node).listens_at()
 
     def perf_command(self, node: Node, job: str) -> list[str]:
         """Without its rank and what it measures."""
@@ -62,7 +62,7 @@ class Shoal:
         return [*command, "--min-servers", str(self.server_count), "--net-device", node.device, *self.perf_flags]
 
     def measure(self, case: Case, timeout_s: float) -> Measured:
-        report = pathlib.Path(self.processes.logs.name) / f"{uuid.uuid4().hex}.json"
+        report = self.processes.folder / f"{uuid.uuid4().hex}.json"
         commands = []
         for rank, node in enumerate(self.network.workers):
             command = [*self.rank_prefix, *self.perf_command(node, report.stem), "--json", str(report)]

@@ -4,14 +4,13 @@ seconds."""
 import dataclasses
 import json
 import pathlib
-import select
-import subprocess
 import sys
 import time
 
 from contenders.case import LAYERS, Case, Measured
-from rig.nodes import Processes, RigError
-from rig.network import Network
+from hosts.network import Network
+from hosts.node import HostError
+from hosts.process import Process, Processes
 
 START_S = 180
 SCRIPT = str(pathlib.Path(__file__).parent / "torch_rank.py")
@@ -32,45 +31,40 @@ class TorchRanks:
         more_env: dict[str, str] | None = None,
     ):
         self.name = name
-        folder = pathlib.Path(processes.logs.name)
-        self.log = folder / f"{name}.log"
-        self.ranks: list[subprocess.Popen] = []
+        self.log = processes.folder / f"{name}.log"
+        self.ranks: list[Process] = []
+        self.answers = 0  # that were read
         with self.log.open("w") as log:
             for rank, node in enumerate(network.workers):
                 # -P: beside the script is a shoal.py, which is not torch's backend.
                 command = [sys.executable, "-P", SCRIPT, "--rank", str(rank), "--world-size", str(len(network.workers))]
-                command += ["--store", str(folder / f"{name}-store"), "--backend", backend]
+                command += ["--store", str(processes.folder / f"{name}-store"), "--backend", backend]
                 command += ["--mode", mode, "--layers", str(LAYERS), "--ranks-per-node", str(network.ranks_per_node)]
                 env = {"GLOO_SOCKET_IFNAME": node.device, "OMP_NUM_THREADS": "1", **(more_env or {})}
-                if backend == "shoal" and network.switch >= 0:
+                if backend == "shoal" and network.switch is not None:
                     env["SHOAL_NET_DEVICE"] = node.device
-                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
-                self.ranks.append(processes.start(node, command, env, **pipes))
+                self.ranks.append(processes.start(command, env, node, log))
         self._answer(START_S)  # loading torch would slow down whoever is measured meanwhile
 
     def measure(self, case: Case, timeout_s: float) -> Measured:
-        line = json.dumps(dataclasses.asdict(case)) + "\n"
         try:
             for process in self.ranks:
-                process.stdin.write(line)
-                process.stdin.flush()
+                process.say(json.dumps(dataclasses.asdict(case)))
         except BrokenPipeError:
             raise self.ended() from None
         result = self._answer(timeout_s)
         return Measured(result["op_times_us"], result["time_us"], result["cpu_time_us"], result["wrong"])
 
     def _answer(self, timeout_s: float):
-        output = self.ranks[0].stdout
         deadline = time.monotonic() + timeout_s
-        while not select.select([output], [], [], 0.2)[0]:
-            if any(process.poll() is not None for process in self.ranks):
+        while not (lines := self.ranks[0].lines_after(self.answers)):
+            if not all(process.running() for process in self.ranks):
                 raise self.ended()
             if time.monotonic() > deadline:
-                raise RigError(f"{self.name} was not done after {timeout_s} s:\n{self.log.read_text()[-3000:]}")
-        answer = output.readline()
-        if not answer:
-            raise self.ended()
-        return json.loads(answer)
+                raise HostError(f"{self.name} was not done after {timeout_s} s:\n{self.log.read_text()[-3000:]}")
+            time.sleep(0.01)
+        self.answers += 1
+        return json.loads(lines[0])
 
-    def ended(self) -> RigError:
-        return RigError(f"a rank of {self.name} has ended:\n{self.log.read_text()[-3000:]}")
+    def ended(self) -> HostError:
+        return HostError(f"a rank of {self.name} has ended:\n{self.log.read_text()[-3000:]}")

@@ -8,8 +8,8 @@ from contenders.case import Case
 from contenders.shoal import Shoal
 from measurement import Settings, run_scenario
 from parts import KIB, MIB, linked
-from rig.nodes import Processes
-from rig.network import make_one_node
+from hosts.network import make_one_node
+from hosts.process import Processes
 
 BUCKET_BYTES = 25 * MIB
 # Whose all-reduce is one message to one server and one back.
@@ -44,12 +44,7 @@ def measure_message_cost(programs: pathlib.Path, say) -> dict:
     with make_one_node(workers, 1) as network, Processes() as processes:
         contenders = {
             chunk: Shoal(
-                f"chunk-{chunk}",
-                programs,
-                network,
-                processes,
-                ["--network-only"],
-                ["--network-only", "--chunk-bytes", str(chunk)],
+                programs, network, processes, ["--network-only"], ["--network-only", "--chunk-bytes", str(chunk)]
             )
             for chunk in MESSAGE_COST_CHUNKS
         }

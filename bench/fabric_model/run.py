@@ -5,7 +5,7 @@ import pathlib
 
 import machine
 from measurement import Settings
-from rig.nodes import RigError
+from hosts.node import HostError
 
 from fabric_model import calibration, page
 from fabric_model.simulation import Fabric, layouts, scale_row, simulate
@@ -25,10 +25,10 @@ MOST_DEVIATION = 0.05
 
 
 def program(root: pathlib.Path) -> pathlib.Path:
-    """RigError with what to do if it is not there."""
+    """HostError with what to do if it is not there."""
     path = root / "build/bin/fabric_model"
     if not path.is_file():
-        raise RigError(f"{path} is not there: run bench/setup.sh, which installs SimGrid and builds it")
+        raise HostError(f"{path} is not there: run bench/setup.sh, which installs SimGrid and builds it")
     return path
 
 

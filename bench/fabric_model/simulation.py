@@ -5,7 +5,7 @@ import json
 import pathlib
 import subprocess
 
-from rig.nodes import RigError
+from hosts.node import HostError
 
 TIMEOUT_S = 1800
 # As core/flow_plan.cc: a message may cost at most a quarter of its time on the link, and no chunk is larger.
@@ -92,16 +92,16 @@ def layouts(workers: int, bucket_bytes: int, fabric: Fabric) -> list[Layout]:
 def simulate(
     program: pathlib.Path, fabric: Fabric, workers: int, bucket_bytes: int, buckets: int, in_flight: int, flags
 ) -> float:
-    """Seconds. RigError if the program fails or takes too long."""
+    """Seconds. HostError if the program fails or takes too long."""
     command = [str(program), "--nodes", str(workers), "--bucket", str(bucket_bytes), "--buckets", str(buckets)]
     command += ["--in-flight", str(in_flight), "--link", repr(fabric.link_bytes_per_s)]
     command += ["--latency", repr(fabric.latency_s), "--message-cost", repr(fabric.message_cost_s), *flags]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
-        raise RigError(f"{' '.join(command)} was not done after {TIMEOUT_S} s") from None
+        raise HostError(f"{' '.join(command)} was not done after {TIMEOUT_S} s") from None
     if done.returncode != 0:
-        raise RigError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+        raise HostError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout)["seconds"]
 
 

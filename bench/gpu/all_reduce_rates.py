@@ -28,9 +28,7 @@ import os
 import pathlib
 import socket
 import statistics
-import subprocess
 import sys
-import threading
 import time
 
 import torch
@@ -38,6 +36,10 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from hosts.cluster import Cluster
+
 RANKS, SERVERS = 2, 2
 PATIENCE = datetime.timedelta(seconds=60)
 SIZES = [4 << 10, 1 << 20, 16 << 20, 256 << 20]
@@ -48,42 +50,6 @@ CONTENDERS = {
     "cuda": ["shoal", "shoal, host", "shoal host", "copies", "nccl"],
     "cpu": ["shoal", "gloo"],
 }
-
-
-class Cluster:
-    """A scheduler and servers on this machine."""
-
-    def __init__(self) -> None:
-        programs = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
-        self._processes = []
-        try:
-            self.address = self._start(programs / "shoal-scheduler", "--listen", "127.0.0.1:0")
-            for _ in range(SERVERS):
-                options = ("--scheduler", self.address, "--advertise", "127.0.0.1", "--net-device", "lo")
-                self._start(programs / "shoal-server", *options)
-        except BaseException:
-            self.stop()
-            raise
-
-    def _start(self, *command: object) -> str:
-        """Returns the address on which it listens."""
-        environment = os.environ | {"SHOAL_SERVER_FLIGHT_RECORDER": "off"}
-        arguments = [str(word) for word in command]
-        process = subprocess.Popen(
-            arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        )
-        self._processes.append(process)
-        for line in process.stdout:
-            _, said, address = line.partition("listening on ")
-            if said:
-                threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe would hold it up
-                return address.split()[0].rstrip(",;")
-        raise RuntimeError(f"{arguments[0]} has ended")
-
-    def stop(self) -> None:
-        for process in reversed(self._processes):
-            process.terminate()
-            process.wait()
 
 
 def rank_of_contender(
@@ -198,19 +164,20 @@ def main() -> int:
     devices = min(torch.cuda.device_count(), RANKS) if arguments.device == "cuda" else 0
     found = {contender: [] for contender in contenders}
     errors = {}
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
+        cluster.environment["SHOAL_SERVER_FLIGHT_RECORDER"] = "off"
+        cluster.start_scheduler()
+        for number in range(SERVERS):
+            cluster.start_server(f"server-{number}", "--net-device", "lo")
         for _ in range(arguments.rounds):
             for contender in contenders:
                 if contender in errors:
                     continue
-                outcome = run(contender, cluster.address, arguments.device, devices, sizes)
+                outcome = run(contender, cluster.scheduler_address, arguments.device, devices, sizes)
                 if "error" in outcome:
                     errors[contender] = outcome["error"]
                 else:
                     found[contender].append(outcome["times_us"])
-    finally:
-        cluster.stop()
     figures = {
         contender: {size: statistics.median(each[size] for each in rounds) for size in sizes}
         for contender, rounds in found.items()

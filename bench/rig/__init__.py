@@ -1,1 +1,1 @@
-"""The measuring rig: nodes made of network namespaces, links shaped to a rate, and the processes in them."""
+"""What the measuring rig carries: calibrated links, processor time."""

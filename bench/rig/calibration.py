@@ -6,8 +6,9 @@ import statistics
 import sys
 import time
 
-from rig.nodes import Node, Processes
-from rig.network import Network
+from hosts.network import Network
+from hosts.node import Node
+from hosts.process import Processes
 from rig.processor_time import ProcessorTimes
 
 STREAM = str(pathlib.Path(__file__).parent / "tcp_stream.py")
@@ -29,7 +30,7 @@ class Calibration:
 
 
 def calibrate(network: Network, processes: Processes) -> Calibration:
-    """Sends in a circle of all worker and server nodes of each network; their links must have one shape. RigError if a
+    """Sends in a circle of all worker and server nodes of each network; their links must have one shape. HostError if a
     stream fails."""
     circles: dict[str, list[tuple[Node, str]]] = {}  # by network: nodes, and their addresses in it
     for node in dict.fromkeys(network.workers + network.servers):

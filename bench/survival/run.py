@@ -8,7 +8,7 @@ import sys
 import time
 
 import machine
-from rig.nodes import Processes, RigError
+from hosts.node import HostError
 
 from survival import findings, page
 from survival.cluster import Cluster, Shape, Training
@@ -30,7 +30,7 @@ class Wanted:
 
 
 def find_text(root: pathlib.Path) -> pathlib.Path:
-    """What `make demo` trains on. RigError if it can't be had."""
+    """What `make demo` trains on. HostError if it can't be had."""
     sys.path.insert(0, str(root / "examples"))
     import demo
 
@@ -38,21 +38,21 @@ def find_text(root: pathlib.Path) -> pathlib.Path:
     try:
         return demo.corpus()
     except demo.DemoError as error:
-        raise RigError(str(error)) from None
+        raise HostError(str(error)) from None
 
 
 def steps_before_the_last_fault(shape: Shape, faults: list) -> int:
-    """How many steps the training may do until its last fault begins. RigError if that leaves none for the fault."""
+    """How many steps the training may do until its last fault begins. HostError if that leaves none for the fault."""
     if not faults:
         return shape.steps
     last = faults[-1]
     if any(getattr(fault, "steps", 0) for fault in faults[:-1]):
-        raise RigError("only the last fault may wait for steps: the training may be held until that one begins")
+        raise HostError("only the last fault may wait for steps: the training may be held until that one begins")
     steps_after = 1 + getattr(last, "steps", 0)  # the step that is struck, and those the fault waits for
     allowed = shape.steps - 1 - steps_after
     at_step = max(fault.at_step for fault in faults)
     if at_step > allowed:
-        raise RigError(f"a fault at step {at_step} needs {steps_after} more steps, and the training has {shape.steps}")
+        raise HostError(f"a fault at step {at_step} needs {steps_after} more steps, and the training has {shape.steps}")
     return allowed
 
 
@@ -61,25 +61,25 @@ def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list
     take longer than the steps, the training is held near its end until the last fault is over; `held` says whether it
     was.
 
-    RigError if the training fails, or a fault comes too late for it."""
+    HostError if the training fails, or a fault comes too late for it."""
     text = find_text(root)
     allowed_steps = steps_before_the_last_fault(shape, faults)
-    with shape.make_network() as network, Processes() as processes:
-        cluster = Cluster(programs, network, processes, shape)
-        with Training(cluster, text, limit_s, allowed_steps) as training:
-            struck = []
-            held = False
-            for number, fault in enumerate(faults, start=1):
-                training.wait_for_step(fault.at_step)
-                if number == len(faults):
-                    held = training.read_steps_done() >= allowed_steps
-                    training.allow_steps(shape.steps - 1)
-                struck.append({"at_step": fault.at_step} | fault.strike(cluster, training))
-                if number % 10 == 0 or number == len(faults):
-                    say(f"  {number} of {len(faults)} faults, step {training.steps_done} of {shape.steps}")
-            held = held or bool(faults) and training.read_steps_done() >= shape.steps - 1
-            training.allow_steps(shape.steps)
-            summary = training.finish()
+    with shape.make_network() as network, Cluster(programs, network, shape) as cluster:
+        cluster.begin()
+        training = Training(cluster, text, limit_s, allowed_steps)
+        struck = []
+        held = False
+        for number, fault in enumerate(faults, start=1):
+            training.wait_for_step(fault.at_step)
+            if number == len(faults):
+                held = training.read_steps_done() >= allowed_steps
+                training.allow_steps(shape.steps - 1)
+            struck.append({"at_step": fault.at_step} | fault.strike(cluster, training))
+            if number % 10 == 0 or number == len(faults):
+                say(f"  {number} of {len(faults)} faults, step {training.steps_done} of {shape.steps}")
+        held = held or bool(faults) and training.read_steps_done() >= shape.steps - 1
+        training.allow_steps(shape.steps)
+        summary = training.finish()
         events = cluster.events()
     kept = ("losses", "digests", "step_ended_at", "all_reduce_seconds", "all_reduce_ended_at", "all_reduce_bytes")
     counts: dict[str, int] = {}
@@ -95,14 +95,14 @@ def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list
 
 
 def measure(root: pathlib.Path, programs: pathlib.Path, shape: Shape, wanted: Wanted, keep, say) -> dict:
-    """The runs by their names; `keep` is given those that there are after each. RigError if one fails."""
+    """The runs by their names; `keep` is given those that there are after each. HostError if one fails."""
     runs = {}
 
     def run_one(name: str, faults: list) -> None:
         say(f"{NAME}: {name}")
         runs[name] = train(root, programs, shape, faults, wanted.limit_s, say)
         if runs[name]["held"]:  # and would be charged with what this machine took for the faults
-            raise RigError(f"the training waited for its faults ({name}): give it more --steps")
+            raise HostError(f"the training waited for its faults ({name}): give it more --steps")
         keep(runs)
         took_s = sum(findings.step_times_s(runs[name]))
         same = runs[name]["digests"] == runs["undisturbed"]["digests"]
@@ -148,7 +148,7 @@ def is_right(found: dict) -> bool:
 
 
 def run(root: pathlib.Path, programs: pathlib.Path, output: pathlib.Path, started, command: str, options, say) -> bool:
-    """Whether all weights were the same. `options`: those of bench/run.py for this part. RigError if a run fails."""
+    """Whether all weights were the same. `options`: those of bench/run.py for this part. HostError if a run fails."""
     shape = Shape(nodes=options.nodes, steps=options.steps)
     wanted = Wanted(options.kills, options.rolling_restarts, options.away_seconds, options.seed)
     report = machine.begin_report(NAME, TITLE, started, command, root) | {

@@ -156,7 +156,7 @@ def test_the_page_of_gpu_nodes_says_how_many_servers_pay():
 
 
 def test_nodes_of_several_ranks_need_a_rate_inside():
-    with pytest.raises(run.RigError, match="need an --inside-rate above 0"):
+    with pytest.raises(run.HostError, match="need an --inside-rate above 0"):
         time_of(FREE, 4, "--node-ranks", "4")
 
 
@@ -170,7 +170,7 @@ def test_pieces_that_cost_more_than_they_carry_are_seen():
 
 
 def test_a_wrong_option_is_told():
-    with pytest.raises(run.RigError, match="there is no layout circle"):
+    with pytest.raises(run.HostError, match="there is no layout circle"):
         time_of(FREE, 4, "--layout", "circle")
 
 

@@ -12,7 +12,7 @@ import report
 import summary
 from contenders import roster
 from contenders.case import Measured
-from rig.network import Traffic
+from hosts.network import Traffic
 
 
 def case(size_bytes: int, **more) -> dict:

@@ -19,8 +19,10 @@ import summary
 from contenders import roster
 from contenders.case import Case
 from rig.calibration import calibrate
-from rig.nodes import OWNER_VARIABLE, Node, Processes, RigError, clean_left_over
-from rig.network import LinkShape, Network, make_linked_nodes, make_one_node, run_in
+from hosts.left_over import OWNER_VARIABLE, clean_left_over
+from hosts.network import LinkShape, Network, make_linked_nodes, make_one_node
+from hosts.node import HostError, Node
+from hosts.process import Process, Processes
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces needs root")
 DEADLINE_S = 20
@@ -32,7 +34,7 @@ def test_links_carry_their_rate_and_nothing_else_reaches_a_node():
         calibration = calibrate(network, processes)
         # 1448 of 1514 bytes are payload, and acknowledgements of the other direction share the link.
         assert 0.85 < calibration.bytes_per_s * 8e-6 / 40 < 0.957
-        devices = run_in(network.workers[0].namespace, ["ip", "-o", "link"]).splitlines()
+        devices = network.workers[0].run(["ip", "-o", "link"]).splitlines()
         assert [line.split(":")[1].strip().split("@")[0] for line in devices] == ["lo", "eth0"]
 
 
@@ -44,13 +46,13 @@ def test_nothing_crosses_a_cable_that_is_cut_until_it_is_mended(cut):
         listen = (
             "import signal, socket; s = socket.create_server(('', 7000)); print('ready', flush=True); signal.pause()"
         )
-        processes.start(server, [sys.executable, "-S", "-c", listen], stdout=subprocess.PIPE).stdout.readline()
+        processes.start([sys.executable, "-S", "-c", listen], node=server).wait_for_line("ready")
 
         def connects(node: Node, within_s: float = DEADLINE_S) -> bool:
             connect = f"import socket; socket.create_connection(('{server.address}', 7000), timeout={within_s})"
             try:
-                run_in(node.namespace, [sys.executable, "-S", "-c", connect])
-            except RigError as error:
+                node.run([sys.executable, "-S", "-c", connect])
+            except HostError as error:
                 assert "timed out" in str(error) or "No route" in str(error)
                 return False
             return True
@@ -84,11 +86,11 @@ def test_what_enters_and_what_leaves_each_node_of_workers_is_counted():
             "import socket; s = socket.create_server(('', 7000)); print('ready', flush=True); c, _ = s.accept()\n"
             "while c.recv(1 << 16): pass"
         )
-        receiver = processes.start(other, [sys.executable, "-S", "-c", take], stdout=subprocess.PIPE)
-        receiver.stdout.readline()
+        receiver = processes.start([sys.executable, "-S", "-c", take], node=other)
+        receiver.wait_for_line("ready")
         send = f"import socket; socket.create_connection(('{other.address}', 7000)).sendall(bytes(1 << 20))"
-        run_in(sender.namespace, [sys.executable, "-S", "-c", send])
-        receiver.wait(timeout=DEADLINE_S)
+        sender.run([sys.executable, "-S", "-c", send])
+        receiver.wait(DEADLINE_S)
         of_sender, of_other = network.worker_traffic()
         assert of_sender.sent - before[0].sent > 1 << 20 > of_sender.received - before[0].received
         assert of_other.received - before[1].received > 1 << 20 > of_other.sent - before[1].sent
@@ -98,14 +100,14 @@ def test_ranks_in_torch_with_nothing_set_up_do_what_they_do_by_themselves(tmp_pa
     environments = []
 
     class Recorder:
-        logs = types.SimpleNamespace(name=str(tmp_path))
+        folder = tmp_path
 
-        def start(self, _node, _command, env, **_pipes):
+        def start(self, _command, env, _node, _log):
             environments.append(env)
-            return subprocess.Popen(["echo", '"all ranks are there"'], stdout=subprocess.PIPE, text=True)
+            return Process(["echo", '"all ranks are there"'])
 
     node = Node("node", "127.0.0.1", "lo", -1)
-    network = types.SimpleNamespace(workers=[node] * 2, servers=[], switch=-1, ranks_per_node=1)
+    network = types.SimpleNamespace(workers=[node] * 2, servers=[], switch=None, ranks_per_node=1)
     for name in ("shoal-torch", "shoal-ddp"):
         roster.start(name, pathlib.Path(), pathlib.Path(), network, Recorder())
     # The rig's default is off; what is set for a process goes before it.
@@ -117,7 +119,7 @@ def test_ranks_in_torch_with_nothing_set_up_do_what_they_do_by_themselves(tmp_pa
 @needs_root
 def test_a_programs_failure_is_told_with_node_and_output():
     with make_one_node(1, 0) as network, Processes() as processes:
-        with pytest.raises(RigError, match=r"on node, sh -c .* ended with 3:\nno luck"):
+        with pytest.raises(HostError, match=r"on node, sh -c .* ended with 3:\nno luck"):
             processes.run([(network.control, ["sh", "-c", "echo no luck >&2; exit 3"])], timeout_s=DEADLINE_S)
 
 
@@ -152,14 +154,14 @@ def test_no_process_outlives_its_rig(way: signal.Signals):
     # The second sleep has no parent in the rig any more, as a daemon.
     program = (
         "import sys, signal; sys.path.insert(0, sys.argv[1])\n"
-        "from rig.nodes import Processes\nfrom rig.network import make_one_node\n"
+        "from hosts.process import Processes\nfrom hosts.network import make_one_node\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "with make_one_node(1, 0) as network, Processes() as processes:\n"
-        "    processes.start(network.control, ['sleep', '1000'])\n"
-        "    processes.start(network.control, ['sh', '-c', 'setsid sleep 1000 & exit 0']).wait()\n"
+        "    processes.start(['sleep', '1000'], node=network.control)\n"
+        "    processes.start(['sh', '-c', 'setsid sleep 1000 & exit 0'], node=network.control).process.wait()\n"
         "    print('ready', flush=True)\n    signal.pause()\n"
     )
-    command = [sys.executable, "-c", program, str(ROOT / "bench")]
+    command = [sys.executable, "-c", program, str(ROOT / "tests")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as owner:
         try:
             assert owner.stdout.readline() == "ready\n"

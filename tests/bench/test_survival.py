@@ -11,7 +11,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from rig.nodes import RigError
+from hosts.cluster import need_root
+from hosts.node import HostError
 from survival import findings
 from survival.cluster import Shape
 from survival.faults import Kill, RollingRestart, SchedulerAway, random_kills
@@ -28,11 +29,7 @@ LIMIT_S = 300  # of a run that takes 15 s; a slow disk alone has 40 s to read Py
 
 @pytest.fixture
 def needs_root() -> None:
-    if os.geteuid() == 0:
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail("making a network namespace needs root; with CI=true survival must be tested")
-    pytest.skip("SURVIVAL IS NOT TESTED: making a network namespace needs root")
+    need_root("survival")
 
 
 @pytest.mark.timeout(700)
@@ -80,11 +77,11 @@ def test_training_waits_for_a_last_fault_that_comes_late(needs_root: None):
 def test_a_fault_after_which_too_few_steps_are_left_is_refused():
     shape = Shape(steps=320)
     assert steps_before_the_last_fault(shape, [Look(at_step=10), Look(at_step=297, steps=20)]) == 298
-    with pytest.raises(RigError, match="a fault at step 299 needs 21 more steps"):
+    with pytest.raises(HostError, match="a fault at step 299 needs 21 more steps"):
         steps_before_the_last_fault(shape, [Look(at_step=299, steps=20)])
-    with pytest.raises(RigError, match="needs 1 more steps"):
+    with pytest.raises(HostError, match="needs 1 more steps"):
         steps_before_the_last_fault(shape, [Look(at_step=319), Look(at_step=10)])
-    with pytest.raises(RigError, match="only the last fault may wait for steps"):
+    with pytest.raises(HostError, match="only the last fault may wait for steps"):
         steps_before_the_last_fault(shape, [Look(at_step=10, steps=1), Look(at_step=20)])
 
 

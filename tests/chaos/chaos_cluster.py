@@ -3,6 +3,7 @@
 One thread: a child dies with the thread that started it (PR_SET_PDEATHSIG), so all are started by the one that stays.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -12,19 +13,20 @@ import subprocess
 import sys
 import time
 
-from chaos import links as chaos_links
+from chaos.links import Links
 from chaos.memory import ETCD_SNAPSHOT_COUNT
-from chaos.paths import LIBRARY, PROGRAMS
 from chaos.progress import Progress
 from chaos.shape import Job, Shape
 from chaos.state_disk import StateDisk
 from chaos.wall_clock import WallClocks
 
-from cluster import Process, parse_documents  # isort: skip  (tests/process)
-from rig.nodes import OWNER_VARIABLE, call_libc, own_mark  # isort: skip
+from hosts.cluster import LIBRARY, parse_documents, program
+from hosts.etcd import member_command
+from hosts.network import make_named_nodes
+from hosts.node import CLONE_NEWNS, HostError, call_libc
+from hosts.process import Process
 
 CLONE_NEWTIME = 0x80
-CLONE_NEWNS = 0x20000
 PORT = 7070
 ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
 # All other connections are the data plane's: a rank's UCX listens on a port of its own, and servers dial it.
@@ -65,8 +67,8 @@ class ChaosCluster:
     def __init__(self, shape: Shape, seed: int, folder: pathlib.Path):
         self.shape, self.seed, self.folder = shape, seed, folder
         self.clocks = WallClocks(folder)
-        self.network, self.nodes = chaos_links.make_network(shape.nodes)
-        self.links = chaos_links.Links(self.network, self.nodes, seed)
+        self.network, self.nodes = make_named_nodes(shape.nodes)
+        self.links = Links(self.network, self.nodes, seed)
         self.running: dict[str, Running] = {}
         self.ended: list[Running] = []  # processes that were replaced; their output is kept for a report
         self.sockets: list[str] = []  # of what stood still, for a report
@@ -106,8 +108,7 @@ class ChaosCluster:
             with open("/proc/self/timens_offsets", "w", encoding="ascii") as offsets:
                 offsets.write(f"monotonic {offset} 0\nboottime {offset} 0\n")
 
-        surroundings = {OWNER_VARIABLE: own_mark(), "TMPDIR": str(self.folder)}
-        surroundings |= {**self.clocks.environment(node), **(environment or {})}
+        surroundings = {"TMPDIR": str(self.folder)} | self.clocks.environment(node) | (environment or {})
         running = Running(name, Process(command, surroundings, before_exec), time.monotonic())
         if name in self.running:
             self.forget(name)
@@ -123,37 +124,29 @@ class ChaosCluster:
 
     def start_etcd(self, name: str) -> Running:
         node = self.shape.node_of(name)
-        address = self.nodes[node].address
-        members = [(each, self.nodes[self.shape.node_of(each)].address) for each in self.shape.etcd_names]
-        client, peer = f"http://{address}:{ETCD_PORT}", f"http://{address}:{ETCD_PEER_PORT}"
-        command = ["etcd", "--data-dir", str(self.disks[node].folder / "data"), "--name", name]
-        command += ["--log-level", "error"]
-        command += ["--listen-client-urls", client, "--advertise-client-urls", client]
-        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--unsafe-no-fsync"]
-        command += ["--snapshot-count", str(ETCD_SNAPSHOT_COUNT)]
-        cluster = ",".join(f"{each}=http://{where}:{ETCD_PEER_PORT}" for each, where in members)
-        return self.start(name, node, [*command, "--initial-cluster", cluster])
+        addresses = {each: self.nodes[self.shape.node_of(each)].address for each in self.shape.etcd_names}
+        clients, peers = (
+            {each: f"{address}:{port}" for each, address in addresses.items()} for port in (ETCD_PORT, ETCD_PEER_PORT)
+        )
+        command = member_command(name, self.disks[node].folder / "data", clients, peers)
+        return self.start(name, node, [*command, "--snapshot-count", str(ETCD_SNAPSHOT_COUNT)])
 
     def wait_for_etcd(self, name: str) -> None:
-        address = self.nodes[self.shape.node_of(name)].address
-        health = f"http://{address}:{ETCD_PORT}/health"
-        program = f"import urllib.request as r; print(r.urlopen('{health}', timeout=5).read())"
+        node = self.nodes[self.shape.node_of(name)]
+        health = f"http://{node.address}:{ETCD_PORT}/health"
+        ask = f"import urllib.request as r; print(r.urlopen('{health}', timeout=5).read())"
         deadline = time.monotonic() + START_PATIENCE_S
         while True:
-            done = subprocess.run(
-                [sys.executable, "-c", program],
-                preexec_fn=self.nodes[self.shape.node_of(name)].enter,
-                capture_output=True, text=True, timeout=30, check=False,
-            )  # fmt: skip
-            if "true" in done.stdout:
-                return
+            with contextlib.suppress(HostError):
+                if "true" in node.run([sys.executable, "-c", ask]):
+                    return
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{name} is not healthy: {self.running[name].tail()}")
+                raise HostError(f"{name} is not healthy: {self.running[name].tail()}")
             time.sleep(0.1)
 
     def start_scheduler(self, name: str) -> Running:
         node = self.shape.node_of(name)
-        command = [str(PROGRAMS / "shoal-scheduler"), "--listen", f"{self.nodes[node].address}:{PORT}"]
+        command = [program("shoal-scheduler"), "--listen", f"{self.nodes[node].address}:{PORT}"]
         command += ["--lease-ttl", str(self.shape.lease_ttl_ms)]
         if self.shape.has_etcd:
             etcds = ",".join(f"{self.nodes[each].address}:{ETCD_PORT}" for each in self.shape.control_nodes)
@@ -169,7 +162,7 @@ class ChaosCluster:
     def start_server(self, name: str) -> Running:
         node = self.shape.node_of(name)
         home = self.nodes[node]
-        command = [str(PROGRAMS / "shoal-server"), "--scheduler", self.scheduler_addresses, "--advertise", home.address]
+        command = [program("shoal-server"), "--scheduler", self.scheduler_addresses, "--advertise", home.address]
         command += ["--name", name, "--net-device", home.device, "--timeout", "600000"]
         options = self.shape.options_of(name)
         if "--slot-memory" not in options:
@@ -219,16 +212,11 @@ class ChaosCluster:
         return name in self.running and self.running[name].process.running() and name not in self.stopped
 
     def shoalctl(self, *arguments: str, node: str = "", timeout_s: float = 10.0) -> list[dict]:
-        """RuntimeError if no scheduler answers."""
+        """HostError if no scheduler answers."""
         home = self.nodes[node or self.shape.control_nodes[0]]
-        command = [str(PROGRAMS / "shoalctl"), "--scheduler", self.scheduler_addresses, *arguments, "--json"]
+        command = [program("shoalctl"), "--scheduler", self.scheduler_addresses, *arguments, "--json"]
         command += ["--timeout", str(timeout_s)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s + 30, check=False, preexec_fn=home.enter
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
-        return parse_documents(done.stdout)
+        return parse_documents(home.run(command, timeout_s=timeout_s + 30))
 
     def ask(self, *arguments: str) -> subprocess.Popen:
         """A shoalctl that runs beside everything else, from the first node that is not cut off; not waited for."""
@@ -236,7 +224,7 @@ class ChaosCluster:
             (each for each in self.shape.control_nodes if not self.links.silent[each] and not self.links.pulled[each]),
             self.shape.control_nodes[0],
         )
-        command = [str(PROGRAMS / "shoalctl"), "--scheduler", self.scheduler_addresses, "--timeout", "10", *arguments]
+        command = [program("shoalctl"), "--scheduler", self.scheduler_addresses, "--timeout", "10", *arguments]
         return subprocess.Popen(
             command, preexec_fn=self.nodes[node].enter, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
@@ -261,13 +249,10 @@ class ChaosCluster:
 
     def sockets_of(self, node: str) -> str:
         try:
-            done = subprocess.run(
-                ["ss", "--tcp", "--numeric", "--processes", "--info", "--options"],
-                preexec_fn=self.nodes[node].enter, capture_output=True, text=True, timeout=5, check=False,
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
+            command = ["ss", "--tcp", "--numeric", "--processes", "--info", "--options"]
+            return self.nodes[node].run(command, timeout_s=5)
+        except (HostError, OSError, subprocess.TimeoutExpired) as error:
             return f"not known: {error}"
-        return done.stdout or done.stderr
 
     def write_logs(self, folder: pathlib.Path) -> None:
         """What every process said: NAME.1.log, NAME.2.log, ...; the sockets that were recorded: sockets.1.log, ..."""

@@ -23,7 +23,7 @@ from chaos.starvation import Starvation
 from chaos.strike import Strike
 from chaos.world import Incident, World
 
-from rig.nodes import FOLDER_PREFIX, own_mark  # isort: skip
+from hosts.left_over import FOLDER_PREFIX, own_mark
 
 TICK_S = 0.05
 MEMORY_INTERVAL_S = 2.0

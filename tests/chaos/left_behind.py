@@ -3,9 +3,7 @@
 import os
 import pathlib
 
-from chaos import paths  # noqa: F401  (rig is found by it)
-
-from rig.nodes import marked_processes, own_mark
+from hosts.left_over import marked_processes, own_mark
 
 SHARED_MEMORY = pathlib.Path("/dev/shm")
 

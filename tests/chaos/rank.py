@@ -17,9 +17,11 @@ import time
 
 import numpy
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # not this folder: its modules are chaos.*
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[0] = str(TESTS)  # not this folder: its modules are chaos.*
+sys.path.append(str(TESTS / "process"))
 
-from chaos import numerics, paths  # noqa: F401  (paths: rank_program is found by it)
+from chaos import numerics
 from chaos.progress import Progress
 from chaos.shape import Job, job_from_document
 from chaos.work import Generation, Op, generation_of, members_of, node_layout

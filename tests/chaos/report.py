@@ -14,9 +14,11 @@ from chaos.experiment import Outcome
 from chaos.fault import kinds_for
 from chaos.findings import AFTER_MISJUDGED, ALLOWED, NOT_JUDGED
 from chaos.pairs import Phases, count_pairs
-from chaos.paths import ROOT, SCHEDULES
+from chaos.schedule import SCHEDULES
 from chaos.world import REASONS
+from hosts.cluster import ROOT
 
+RESULTS = pathlib.Path(__file__).with_name("results")
 PHASES = ("noticing", "settling", "open", "healing")
 
 

@@ -20,9 +20,10 @@ from chaos.chaos_cluster import private_mounts
 from chaos.experiment import Experiment, Outcome
 from chaos.fault import KINDS
 from chaos.findings import ALLOWED, CHECKERS, NOT_JUDGED
-from chaos.paths import PROGRAMS, RESULTS
 
-from rig.nodes import RigError, clean_left_over  # isort: skip
+from hosts.cluster import PROGRAMS
+from hosts.left_over import clean_left_over
+from hosts.node import HostError
 
 
 RIG_PRIORITY = -10
@@ -53,7 +54,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--without", default="", help=f"checkers that are left out, separated by commas, of: {checkers}"
     )
     parser.add_argument("--write", type=pathlib.Path, help="the drawn (or shrunk) schedule, to this file")
-    parser.add_argument("--results", action="store_true", help=f"a record, and the page of all, in {RESULTS.name}/")
+    parser.add_argument("--results", action="store_true", help="a record, and the page of all, in results/")
     parser.add_argument("--logs", type=pathlib.Path, help="a folder for what every process said")
     parser.add_argument(
         "--patience", type=float, default=0.0, help="seconds more for everything: how long does it last?"
@@ -110,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
     for violation in outcome.violations:
         print(f"VIOLATION at {violation.at_s:.2f} s, {violation.kind}: {violation.text}", flush=True)
     if options.results:
-        print(report.write(outcome, RESULTS, command_to_record(sys.argv[1:])), flush=True)
+        print(report.write(outcome, report.RESULTS, command_to_record(sys.argv[1:])), flush=True)
     if options.shrink and not outcome.ok:
         least = shrink_failing(chosen, outcome, without, options.shrink_minutes * 60)
         print(f"the last faults:\n{least}", flush=True)
@@ -149,7 +150,7 @@ def main() -> int:
         private_mounts()
         clean_left_over()
         return run(options)
-    except (RigError, PermissionError, OSError) as error:
+    except (HostError, PermissionError, OSError) as error:
         print(f"chaos: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as why:

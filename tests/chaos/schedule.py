@@ -15,6 +15,7 @@ from chaos.pairs import Phases, overlapping_phase
 from chaos.promises import leader_replaced_s, works_again_s
 from chaos.shape import Shape
 
+SCHEDULES = pathlib.Path(__file__).with_name("schedules")  # that were written
 MOST_FAULTS_OF_EPISODE = 10
 MOST_OPEN = 4
 CHECK_S = 3.0  # in which a check that is due comes

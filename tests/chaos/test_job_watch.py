@@ -15,7 +15,7 @@ from chaos.progress import Progress
 from chaos.shape import Job, Shape
 from chaos.starvation import Starvation
 from chaos.world import World
-from cluster import Process
+from hosts.process import Process
 
 JOB = Job("j", ("worker-0", "worker-1"), group_slots=1)
 FAILED = {"what": "failed", "where": "op", "slot": 0, "group": "0.0", "text": "ABORTED: no", "waited_s": 1.0}

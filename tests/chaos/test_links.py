@@ -1,8 +1,6 @@
 """Links break and mend as they are told, also when faults overlap; the impaired link does what it says. Needs root."""
 
 import contextlib
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -10,9 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from chaos.impaired_link import NEEDS_CHECKSUM, VNET_HEADER, Impairment
-from chaos.links import Links, make_network
+from chaos.links import Links
+from hosts.cluster import need_root
+from hosts.network import make_named_nodes
+from hosts.node import HostError
+from hosts.process import Process, Processes
 
-from rig.network import run_in  # isort: skip
 
 NODES = ["one", "two", "three"]
 RECEIVER = """
@@ -50,12 +51,8 @@ print(size, digest.hexdigest(), flush=True)
 
 @pytest.fixture
 def links() -> Iterator[Links]:
-    if os.geteuid() != 0:
-        why = "making network namespaces needs root"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{why}; with CI=true chaos must be tested")
-        pytest.skip(f"CHAOS IS NOT TESTED: {why}")
-    network, nodes = make_network(NODES)
+    need_root("chaos")
+    network, nodes = make_named_nodes(NODES)
     with network, contextlib.closing(Links(network, nodes, 1)) as made:
         yield made
 
@@ -69,36 +66,33 @@ def heard(links: Links, sender: str, receiver: str) -> bool:
         "s.recv(10)\n"
     )
     address = links.nodes[receiver].address
-    listener = subprocess.Popen(
-        [sys.executable, "-c", program, address],
-        stdout=subprocess.PIPE, text=True, preexec_fn=links.nodes[receiver].enter,
-    )  # fmt: skip
-    assert listener.stdout.readline() == "ready\n"
     send = f"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ({address!r}, 4000))"
-    subprocess.run([sys.executable, "-c", send], preexec_fn=links.nodes[sender].enter, timeout=30, check=False)
-    try:
-        return listener.wait(timeout=1.0) == 0
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        listener.kill()
-        listener.wait()
-        listener.stdout.close()
+    with Processes() as processes:
+        listener = processes.start([sys.executable, "-c", program, address], node=links.nodes[receiver])
+        listener.wait_for_line("^ready$")
+        with contextlib.suppress(HostError):
+            links.nodes[sender].run([sys.executable, "-c", send])
+            return listener.wait(1.0) == 0
+    return False
+
+
+def start_receiver(links: Links, processes: Processes) -> Process:
+    receiver = processes.start([sys.executable, "-c", RECEIVER, links.nodes["two"].address], node=links.nodes["two"])
+    receiver.wait_for_line("^ready$")
+    return receiver
 
 
 def transfer(links: Links, size: int) -> tuple[str, str]:
     """What the receiver got and what the sender gave, from one to two."""
-    address = links.nodes["two"].address
-    receiver = subprocess.Popen(
-        [sys.executable, "-c", RECEIVER, address],
-        stdout=subprocess.PIPE, text=True, preexec_fn=links.nodes["two"].enter,
-    )  # fmt: skip
-    assert receiver.stdout.readline() == "ready\n"
-    sent = subprocess.run(
-        [sys.executable, "-c", SENDER, address, str(size)],
-        preexec_fn=links.nodes["one"].enter, timeout=60, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return receiver.communicate(timeout=60)[0], sent.stdout
+    with Processes() as processes:
+        receiver = start_receiver(links, processes)
+        sent = links.nodes["one"].run([sys.executable, "-c", SENDER, links.nodes["two"].address, str(size)])
+        return what_it_gave(receiver), sent.strip()
+
+
+def what_it_gave(process: Process) -> str:
+    assert process.wait(60) == 0, process
+    return process.output.splitlines()[-1]
 
 
 def test_a_silent_node_is_heard_by_nobody_until_the_last_fault_is_mended(links: Links):
@@ -195,25 +189,21 @@ def test_a_frame_whose_checksum_is_still_to_be_made_is_not_corrupted():
 
 def test_tcp_sees_all_that_is_corrupted_while_that_begins_and_ends(links: Links):
     wrong = {"kind": "link-corrupt", "amount": 2.0}
-    address = links.nodes["two"].address
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    receiver = subprocess.Popen([sys.executable, "-c", RECEIVER, address], preexec_fn=links.nodes["two"].enter, **pipes)
-    assert receiver.stdout.readline() == "ready\n"
-    sender = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS_SENDER, address], preexec_fn=links.nodes["one"].enter, **pipes
-    )
-    for _ in range(12):
-        for on in (True, False):
-            links.impair("one", wrong, on)
-    sent, _ = sender.communicate("enough\n", timeout=60)
-    got, _ = receiver.communicate(timeout=60)
-    assert got == sent
+    with Processes() as processes:
+        receiver = start_receiver(links, processes)
+        command = [sys.executable, "-c", ENDLESS_SENDER, links.nodes["two"].address]
+        sender = processes.start(command, node=links.nodes["one"])
+        for _ in range(12):
+            for on in (True, False):
+                links.impair("one", wrong, on)
+        sender.say("enough")
+        assert what_it_gave(receiver) == what_it_gave(sender)
     assert checksum_errors(links, "one") + checksum_errors(links, "two") > 0, "nothing was corrupted"
 
 
 def checksum_errors(links: Links, node: str) -> int:
     """How many segments the node's TCP refused for their checksum."""
-    names, values = run_in(links.nodes[node].namespace, ["grep", "^Tcp:", "/proc/net/snmp"]).splitlines()
+    names, values = links.nodes[node].run(["grep", "^Tcp:", "/proc/net/snmp"]).splitlines()
     return int(dict(zip(names.split(), values.split()))["InCsumErrors"])
 
 

@@ -11,10 +11,10 @@ import pytest
 from chaos import promises, schedule, shape
 from chaos.fault import KINDS, Fault, check, kinds_for
 from chaos.pairs import Phases, count_pairs
-from chaos.paths import ROOT, SCHEDULES
 from chaos.run import command_to_record
-from chaos.schedule import draw_schedule
+from chaos.schedule import SCHEDULES, draw_schedule
 from chaos.shape import SHAPES
+from hosts.cluster import ROOT
 
 
 def draw(seed: int, minutes: float = 30, name: str = "full") -> schedule.Schedule:

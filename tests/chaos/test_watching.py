@@ -25,7 +25,7 @@ from chaos.shape import LEAST_PLANNED_CHUNK_BYTES, MOST_CREDIT_CHUNKS, SERVER_JO
 from chaos.starvation import Sample, Starvation
 from chaos.world import Incident
 
-from rig.nodes import CLONE_NEWNET, call_libc, open_new_namespace  # isort: skip  (bench)
+from hosts.node import CLONE_NEWNET, call_libc, open_new_namespace
 
 
 def test_memory_that_grows_after_warming_up_is_seen_and_a_peak_is_not():

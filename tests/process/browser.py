@@ -8,7 +8,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from cluster import Process
+from hosts.process import Process
 
 HOSTILE = "<img/src=x/onerror=document.title=1>"
 PAINTED = "return performance.getEntriesByName('first-contentful-paint').map((entry) => entry.startTime)"

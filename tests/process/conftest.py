@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from cluster import TIME_FACTOR, Cluster
+from hosts.cluster import Cluster
+from hosts.process import TIME_FACTOR
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """A job of four ranks and ten rounds that waits after each, so that a test can do something to its servers in
 between."""
 
-from cluster import Cluster, Process
-from job_runs import digests, let_go_on
+from hosts.cluster import Cluster
+from hosts.process import Process
+from job_runs import digests, let_go_on, wait_for_line_of_all
 
 WORLD_SIZE = 4
 ROUNDS = 10
@@ -11,7 +12,10 @@ OPTIONS = ["--count", "150001", "--rounds", str(ROUNDS), "--hold"]
 
 
 def start_held_job(cluster: Cluster, job: str, *options: str) -> list[Process]:
-    return cluster.start_ranks(WORLD_SIZE, "--job", job, *OPTIONS, *options)
+    """It has done round 0."""
+    ranks = cluster.start_ranks(WORLD_SIZE, "--job", job, *OPTIONS, *options)
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    return ranks
 
 
 def undisturbed_digest(cluster: Cluster, *options: str) -> set[str]:

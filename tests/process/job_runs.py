@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable
 
-from cluster import Process
+from hosts.process import Process
 
 
 def wait_for_line_of_all(ranks: list[Process], pattern: str) -> None:

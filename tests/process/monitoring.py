@@ -4,7 +4,7 @@ import functools
 import json
 import subprocess
 
-from cluster import ROOT
+from hosts.cluster import ROOT
 
 MONITORING = ROOT / "helm" / "shoal" / "monitoring"
 RULES = MONITORING / "rules.yaml"

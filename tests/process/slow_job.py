@@ -1,6 +1,7 @@
 """A job of shoal-perf in which one rank computes for longer than the others, so that they wait for it."""
 
-from cluster import TIME_FACTOR, Cluster, Process
+from hosts.cluster import Cluster
+from hosts.process import TIME_FACTOR, Process
 
 RANKS = 4
 SLOW = 2  # the rank's number

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cluster import LOOPBACK, SCHEDULER_LISTENS, SERVER_LISTENS, Cluster, Process, program
+from hosts.cluster import SCHEDULER_LISTENS, SERVER_LISTENS, Cluster, program
+from hosts.node import LOOPBACK
+from hosts.process import Process
 
 
 @contextlib.contextmanager

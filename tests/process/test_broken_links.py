@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster import SERVER_LISTENS, Cluster, Process
+from hosts.cluster import SERVER_LISTENS, Cluster, linked_cluster
+from hosts.network import Network, cut_path
+from hosts.node import Node
+from hosts.process import Process
 from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
-from linked_cluster import LinkedCluster, cut_path, linked_cluster
-from rig.nodes import Node
-from rig.network import Network, run_in
 
 LEASE_TTL_MS = 1500
 LEASE_TTL_S = LEASE_TTL_MS / 1000
@@ -25,20 +25,17 @@ OPTIONS = ["--count", "150001", "--rounds", str(ROUNDS), "--hold", "--chunk-byte
 @pytest.fixture(scope="module")
 def undisturbed() -> set[str]:
     """The digest that all runs must have: it does not depend on servers and links."""
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         cluster.start_scheduler()
         cluster.start_server("alpha")
         ranks = cluster.start_ranks(RANKS, "--job", "undisturbed", *OPTIONS)
         let_go_on(ranks, ROUNDS)
         found = digests(ranks)
-    finally:
-        cluster.end()
     assert len(found) == 1
     return found
 
 
-def start_job(cluster: LinkedCluster, job: str, servers: int) -> list[Process]:
+def start_job(cluster: Cluster, job: str, servers: int) -> list[Process]:
     """Held after its first round."""
     nodes = cluster.network.workers[:RANKS]
     ranks = cluster.start_ranks_on(nodes, "--job", job, "--min-servers", str(servers), *OPTIONS)
@@ -46,7 +43,7 @@ def start_job(cluster: LinkedCluster, job: str, servers: int) -> list[Process]:
     return ranks
 
 
-def begin_op_at(cluster: LinkedCluster, node: Node, server: Process, ranks: list[Process]) -> None:
+def begin_op_at(cluster: Cluster, node: Node, server: Process, ranks: list[Process]) -> None:
     """The ranks are in the middle of an op when this returns, and the server stands still: a part of it has arrived."""
     before = cluster.network.bytes_received(node)
     server.send(signal.SIGSTOP)
@@ -56,7 +53,7 @@ def begin_op_at(cluster: LinkedCluster, node: Node, server: Process, ranks: list
 
 
 def break_in_mid_op(
-    cluster: LinkedCluster, job: str, servers: int, victim: Node, break_link: Callable
+    cluster: Cluster, job: str, servers: int, victim: Node, break_link: Callable
 ) -> list[Process]:
     """Breaks a server's link while it holds a part of an op; the op ends within the lease and two seconds."""
     processes = cluster.start_servers()
@@ -71,13 +68,13 @@ def break_in_mid_op(
 
 
 def set_device_down(network: Network, node: Node) -> None:
-    run_in(node.namespace, ["ip", "link", "set", node.device, "down"])
+    node.run(["ip", "link", "set", node.device, "down"])
 
 
 @pytest.mark.parametrize("cut", [Network.pull_cable, Network.silence_cable], ids=["pulled", "silent"])
 def test_f3_a_servers_cable_breaks_in_mid_op_and_is_mended_later(cut, undisturbed: set[str]):
     with linked_cluster(RANKS, 3) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         victim = cluster.network.servers[1]
         ranks = break_in_mid_op(cluster, "cut", 3, victim, cut)
         cluster.network.mend_cable(victim)
@@ -91,7 +88,7 @@ def test_f3_a_servers_cable_breaks_in_mid_op_and_is_mended_later(cut, undisturbe
 
 def test_f3_a_servers_device_goes_down_for_good_in_mid_op(undisturbed: set[str]):
     with linked_cluster(RANKS, 2) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         victim = cluster.network.servers[0]
         ranks = break_in_mid_op(cluster, "down", 2, victim, set_device_down)
         let_go_on(ranks, ROUNDS - 1)
@@ -103,7 +100,7 @@ def pull_cable(network: Network, node: Node) -> None:
     """Returns when the node knows."""
     network.pull_cable(node)
     deadline = time.monotonic() + KERNEL_NOTICES_S
-    while "NO-CARRIER" not in run_in(node.namespace, ["ip", "-o", "link", "show", "dev", node.device]):
+    while "NO-CARRIER" not in node.run(["ip", "-o", "link", "show", "dev", node.device]):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -111,7 +108,7 @@ def pull_cable(network: Network, node: Node) -> None:
 def test_i10_ranks_that_are_started_while_a_cable_is_pulled_work_when_it_is_back(undisturbed: set[str]):
     """UCX looks for network devices once, and finds those that have a link then."""
     with linked_cluster(RANKS, 1) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         cluster.start_servers()
         late = cluster.network.workers[1]
         pull_cable(cluster.network, late)
@@ -128,7 +125,7 @@ def test_i10_ranks_that_are_started_while_a_cable_is_pulled_work_when_it_is_back
 @pytest.mark.parametrize("named", [True, False], ids=["named", "found"])
 def test_a_server_that_is_started_while_its_cable_is_pulled_says_so_and_waits(named: bool):
     with linked_cluster(0, 1) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         node = cluster.network.servers[0]
         device = node.device if named else ""
         pull_cable(cluster.network, node)
@@ -146,7 +143,7 @@ def test_a_server_that_is_started_while_its_cable_is_pulled_says_so_and_waits(na
 def test_f5_a_rank_is_cut_off_from_one_server_whose_lease_runs_on(undisturbed: set[str]):
     """3 to 4 s until silence is a broken connection, 2 s to reach the server again, and a second to spare."""
     with linked_cluster(RANKS, 2) as cluster:
-        cluster.start_scheduler_on_control(60_000)
+        cluster.start_scheduler(lease_ttl_ms=60_000)
         servers = cluster.start_servers()
         victim = cluster.network.servers[0]
         ranks = start_job(cluster, "path", servers=2)
@@ -171,7 +168,7 @@ def test_f3_a_servers_cable_that_is_silent_for_a_short_time_costs_that_time_alon
     0.2 s and twice the silence later."""
     lease_ttl_s = 4.5  # a third, and 1.2 s: 1.8 s to spare
     with linked_cluster(RANKS, 2) as cluster:
-        cluster.start_scheduler_on_control(int(lease_ttl_s * 1000))
+        cluster.start_scheduler(lease_ttl_ms=int(lease_ttl_s * 1000))
         servers = cluster.start_servers()
         victim = cluster.network.servers[0]
         ranks = start_job(cluster, "short", servers=2)
@@ -188,7 +185,7 @@ def test_f3_a_servers_cable_that_is_silent_for_a_short_time_costs_that_time_alon
 
 def test_f11_a_rank_whose_cable_is_silent_fails_its_job_within_the_lease_and_no_other(undisturbed: set[str]):
     with linked_cluster(RANKS + 1, 2) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         cluster.start_servers()
         bystanders = start_job(cluster, "bystanders", servers=2)
         lonely = cluster.network.workers[-1]
@@ -215,7 +212,7 @@ def test_f11_a_rank_whose_cable_is_silent_fails_its_job_within_the_lease_and_no_
 def test_f12_the_schedulers_cable_is_silent_for_two_leases_and_nobody_is_called_lost(undisturbed: set[str]):
     lease_ttl_s = 2.5  # members try for up to two seconds before they try anew
     with linked_cluster(RANKS, 2) as cluster:
-        cluster.start_scheduler_on_control(int(lease_ttl_s * 1000))
+        cluster.start_scheduler(lease_ttl_ms=int(lease_ttl_s * 1000))
         cluster.start_servers()
         ranks = start_job(cluster, "alone", servers=2)
         cluster.network.silence_cable(cluster.network.control)

@@ -3,7 +3,8 @@
 import pathlib
 import signal
 
-from cluster import SANITIZER_RUNTIME, Cluster, Process
+from hosts.cluster import SANITIZER_RUNTIME, Cluster
+from hosts.process import Process
 from job_runs import digests, let_go_on, wait_for_line_of_all
 
 GROUPS = 2000

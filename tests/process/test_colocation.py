@@ -4,7 +4,8 @@ dies."""
 import json
 import signal
 
-from cluster import Cluster, Process
+from hosts.cluster import Cluster
+from hosts.process import Process
 from job_runs import digests, refusal, wait_for_line_of_all
 
 WORLD_SIZE = 4

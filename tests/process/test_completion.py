@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster import PATIENCE_S, PROGRAMS, Cluster
+from hosts.cluster import PROGRAMS, Cluster
+from hosts.process import PATIENCE_S
 
 READY = "ready> "
 SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-i"], "zsh": ["zsh", "--no-rcs", "-i"]}

@@ -4,21 +4,16 @@ import contextlib
 import json
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 
-from cluster import PATIENCE_S, SERVER_LISTENS, Cluster, program
-from linked_cluster import LinkedCluster, linked_cluster
-from rig.network import LinkShape
-from rig.nodes import mount_own_sys
+from hosts.cluster import SERVER_LISTENS, Cluster, linked_cluster
+from hosts.network import LinkShape
+from hosts.node import mount_own_sys
 
 
 def doctor(cluster: Cluster, *options: str) -> tuple[int, list[dict], str]:
     """The exit code, the findings, what was said to standard error."""
-    command = [program("shoalctl"), "doctor", "--scheduler", cluster.scheduler_address, "--json", *options]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, preexec_fn=cluster.before_exec
-    )
+    done = cluster.call_shoalctl("doctor", "--json", *options)
     return done.returncode, json.loads(done.stdout)["findings"], done.stderr
 
 
@@ -61,18 +56,13 @@ LINK_MBIT = 50  # a busy processor carries as much as well
 
 
 @contextlib.contextmanager
-def on_shaped_links() -> Iterator[LinkedCluster]:
+def on_shaped_links() -> Iterator[Cluster]:
     """Two servers, of which the second one has the slower link. The doctor is on a third node, whose card says that it
     has 10000 Mbit/s."""
     with linked_cluster(1, 2, server_links=[None, LinkShape(LINK_MBIT)]) as cluster:
-        cluster.start_scheduler_on_control(5000)
+        cluster.start_scheduler()
         cluster.start_servers()
-
-        def enter() -> None:
-            cluster.network.workers[0].enter()
-            mount_own_sys()
-
-        cluster.before_exec = enter
+        cluster.node, cluster.before_exec = cluster.network.workers[0], mount_own_sys
         yield cluster
 
 
@@ -101,7 +91,7 @@ def test_servers_to_which_nothing_can_be_sent_are_a_problem():
 def test_a_slow_way_is_measured_to_all_io_threads_of_a_server():
     """What is under way at the end of the time need not arrive."""
     with linked_cluster(1, 1, server_links=[LinkShape(20)]) as cluster:
-        cluster.start_scheduler_on_control(5000)
+        cluster.start_scheduler()
         cluster.launch_server_on(cluster.network.servers[0], "--io-threads", "8").wait_for_line(SERVER_LISTENS)
         with cluster.on(cluster.network.workers[0]):
             _, findings, _ = doctor(cluster, "--bandwidth")

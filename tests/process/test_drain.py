@@ -1,20 +1,11 @@
 """What operators do to servers and jobs with `shoalctl`: drain (F4), undrain, evict and abort. Real processes."""
 
 import signal
-import subprocess
 
-from cluster import PATIENCE_S, Cluster, Process, program
+from hosts.cluster import Cluster
+from hosts.process import Process
 from held_job import LEASE_TTL_MS, ROUNDS, start_held_job, undisturbed_digest
 from job_runs import digests, let_go_on, wait_for_line_of_all
-
-
-def ask(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-
-
-def drain(cluster: Cluster, name: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return ask(cluster, "drain", name, *options)
 
 
 def ended_well(server: Process) -> bool:
@@ -28,11 +19,10 @@ def test_f4_drained_servers_leave_one_by_one_and_come_back_without_a_failed_op(c
     options = ["--min-servers", "2"]
     expected = undisturbed_digest(cluster, *options)
     ranks = start_held_job(cluster, "drained", *options)
-    wait_for_line_of_all(ranks, "^round 0 done$")
     done = 0
     for name in ("alpha", "beta"):
         let_go_on(ranks)  # an op may be under way, or not
-        result = drain(cluster, name, "--wait", "--deadline", "30")
+        result = cluster.call_shoalctl("drain", name, "--wait", "--deadline", "30")
         assert result.returncode == 0, f"{result}\n{servers[name]}"
         assert result.stdout.startswith(f"server {name} drains\n")
         assert result.stdout.endswith(f"server {name} has left\n")
@@ -54,14 +44,13 @@ def test_f4_the_last_server_serves_its_groups_to_their_end(cluster: Cluster):
     server = cluster.start_server("alpha", "--drain-timeout", "60000")
     expected = undisturbed_digest(cluster)
     ranks = start_held_job(cluster, "served")
-    wait_for_line_of_all(ranks, "^round 0 done$")
-    result = drain(cluster, "alpha")
+    result = cluster.call_shoalctl("drain", "alpha")
     assert result.returncode == 0, f"{result}"
     assert "WARNING: it is the last server of 1 open group(s)" in result.stdout
     cluster.told("F4", "drain-asked", "an operator asked this server to leave", server)
     cluster.told("F4", "server-draining", "^server alpha: an operator asked for it")
     assert cluster.servers()["alpha"]["state"] == "draining"
-    again = drain(cluster, "alpha", "--wait", "--deadline", "0.5")
+    again = cluster.call_shoalctl("drain", "alpha", "--wait", "--deadline", "0.5")
     assert again.returncode == 1
     assert "server alpha drains already" in again.stdout
     assert "1 group(s) open, and continues to drain" in again.stderr
@@ -77,7 +66,7 @@ def test_a_draining_server_is_known_to_a_scheduler_that_was_restarted(cluster: C
     address = cluster.scheduler_address
     server = cluster.start_server("alpha")
     server.send(signal.SIGSTOP)
-    assert drain(cluster, "alpha").returncode == 0
+    assert cluster.call_shoalctl("drain", "alpha").returncode == 0
     scheduler.send(signal.SIGKILL)
     scheduler.wait()
     cluster.start_scheduler("--state-file", state_file, listen=address, lease_ttl_ms=4 * LEASE_TTL_MS)
@@ -90,12 +79,12 @@ def test_a_draining_server_is_known_to_a_scheduler_that_was_restarted(cluster: C
 def test_what_cannot_be_drained_is_said(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha")
-    unknown = drain(cluster, "beta")
+    unknown = cluster.call_shoalctl("drain", "beta")
     assert unknown.returncode == 1
     assert 'no server is named "beta"; live servers: alpha' in unknown.stderr
     server.send(signal.SIGKILL)
     cluster.wait_for_server("alpha", "lost")
-    lost = drain(cluster, "alpha")
+    lost = cluster.call_shoalctl("drain", "alpha")
     assert lost.returncode == 1
     assert "server alpha is lost (no heartbeat" in lost.stderr
 
@@ -105,12 +94,11 @@ def test_a_server_that_drains_is_asked_to_stay_and_serves_as_before(cluster: Clu
     server = cluster.start_server("alpha", "--drain-timeout", "60000")
     expected = undisturbed_digest(cluster)
     ranks = start_held_job(cluster, "stayed")
-    wait_for_line_of_all(ranks, "^round 0 done$")
     for _ in range(2):  # the second time all begins anew
         seen = len(server.lines_after(0))
-        assert drain(cluster, "alpha").returncode == 0
+        assert cluster.call_shoalctl("drain", "alpha").returncode == 0
         server.wait_for_line("an operator asked this server to leave", after=seen)
-        answer = ask(cluster, "undrain", "alpha").stdout
+        answer = cluster.call_shoalctl("undrain", "alpha").stdout
         assert answer == "server alpha is asked to stay; it takes groups in when it has heard of it\n"
         # Before it hears of it, it leaves when its last group is closed.
         server.wait_for_line("an operator asked this server to stay", after=seen)
@@ -129,9 +117,8 @@ def test_an_evicted_server_ends_and_no_op_fails(cluster: Cluster):
     options = ["--min-servers", "2"]
     expected = undisturbed_digest(cluster, *options)
     ranks = start_held_job(cluster, "evicted", *options)
-    wait_for_line_of_all(ranks, "^round 0 done$")
     let_go_on(ranks)
-    assert ask(cluster, "evict", "beta").stdout.startswith("server beta is evicted")
+    assert cluster.call_shoalctl("evict", "beta").stdout.startswith("server beta is evicted")
     assert cluster.servers()["beta"]["state"] == "lost"
     assert servers["beta"].wait() == 1
     assert "an operator evicted server beta; start it again to let it join" in servers["beta"].output
@@ -144,11 +131,10 @@ def test_an_evicted_server_ends_and_no_op_fails(cluster: Cluster):
 def test_an_evicted_server_ends_also_while_it_drains(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha", "--drain-timeout", "120000")
-    ranks = start_held_job(cluster, "evicted")
-    wait_for_line_of_all(ranks, "^round 0 done$")
-    assert drain(cluster, "alpha").returncode == 0
+    start_held_job(cluster, "evicted")
+    assert cluster.call_shoalctl("drain", "alpha").returncode == 0
     server.wait_for_line("an operator asked this server to leave")
-    answer = ask(cluster, "evict", "alpha")
+    answer = cluster.call_shoalctl("evict", "alpha")
     assert "WARNING: 1 open group of it can't move yet" in answer.stdout, answer
     assert server.wait() == 1
 
@@ -157,13 +143,12 @@ def test_the_ranks_of_an_aborted_job_end_with_the_reason(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     cluster.start_server("alpha")
     ranks = start_held_job(cluster, "aborted")
-    wait_for_line_of_all(ranks, "^round 0 done$")
-    answer = ask(cluster, "abort", "aborted", "--reason", "the data is wrong")
+    answer = cluster.call_shoalctl("abort", "aborted", "--reason", "the data is wrong")
     assert answer.returncode == 0, answer
     assert "job aborted is aborted: 1 open group of 4 live ranks failed" in answer.stdout
     let_go_on(ranks, ROUNDS)
     for rank in ranks:
         assert rank.wait() != 0
         assert 'an operator aborted job "aborted": the data is wrong' in rank.output
-    shown = ask(cluster, "jobs").stdout
+    shown = cluster.call_shoalctl("jobs").stdout
     assert 'job aborted: an operator aborted job "aborted": the data is wrong' in shown

@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 
-from cluster import Cluster, Process, program
+from hosts.cluster import Cluster, program
+from hosts.process import Process
 from job_runs import let_go_on, wait_for_line_of_all
 
 RANKS = 3
@@ -201,7 +202,7 @@ def test_where_nobody_can_write_the_scheduler_has_the_records(cluster: Cluster, 
     # Nobody is left who could send anything: it is the scheduler that has kept it.
     server.send(signal.SIGTERM)
     server.wait()
-    said = fetched(cluster, "--job", "perf", "-o", str(drawn))
+    said = cluster.call_shoalctl("timeline", "--job", "perf", "-o", str(drawn))
     assert said.returncode == 0, said.stderr
     assert re.search(r"^3 members of group \d+, [1-9]\d* pushes and results with both ends:$", said.stdout, re.M)
     events = json.loads(drawn.read_text(encoding="utf-8"))["traceEvents"]
@@ -215,11 +216,6 @@ def test_where_nobody_can_write_the_scheduler_has_the_records(cluster: Cluster, 
     assert drawn_of == set(processes), "chunks of each"
 
 
-def fetched(cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "timeline", *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_what_is_not_recorded_is_not_sent(cluster: Cluster):
     off = ["--flight-recorder", "off"]
     server, ranks = lose_a_rank(cluster, server_options=off, rank_options=off)
@@ -227,7 +223,7 @@ def test_what_is_not_recorded_is_not_sent(cluster: Cluster):
         assert rank.wait() == 1
     server.send(signal.SIGTERM)
     server.wait()
-    none = fetched(cluster)
+    none = cluster.call_shoalctl("timeline")
     assert none.returncode == 1
     assert "the scheduler has no flight records of any job" in none.stderr
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster import Cluster
+from hosts.cluster import Cluster
 
 
 @contextlib.contextmanager

@@ -6,14 +6,15 @@ import pathlib
 import re
 import signal
 import socket
-import subprocess
 import time
 import urllib.error
 import urllib.request
 
 import pytest
 
-from cluster import LOOPBACK, ROOT, Cluster, Process, parse_samples, program
+from hosts.cluster import ROOT, Cluster, parse_samples, program
+from hosts.node import LOOPBACK
+from hosts.process import Process
 from job_runs import digests, wait_for_line_of_all
 
 DOCUMENTED = re.compile(r"^\| `(shoal_\w+)` \| (\w+) \|", re.MULTILINE)
@@ -221,8 +222,7 @@ def test_every_address_is_that_of_ipv6_as_well_where_civetweb_has_it(cluster: Cl
 
 def test_the_port_of_http_is_told_from_that_of_a_scheduler(cluster: Cluster):
     address = cluster.start_scheduler("--http", f"{LOOPBACK}:0").http_address()
-    command = [program("shoalctl"), "--scheduler", address, "status"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = cluster.call_shoalctl("status", scheduler=address)
     assert done.returncode == 1
     why = "what listens there is not a scheduler; the port of --http is another one"
     assert f"can't reach a scheduler at {address} ({why}" in done.stderr

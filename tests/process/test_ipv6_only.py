@@ -5,18 +5,16 @@ import pathlib
 
 import pytest
 
-from cluster import SCHEDULER_LISTENS, SERVER_LISTENS
-from linked_cluster import LinkedCluster, linked_cluster
+from hosts.cluster import SCHEDULER_LISTENS, SERVER_LISTENS, Cluster, linked_cluster
+from hosts.node import Node
 from job_runs import digests
-from rig.network import run_in
-from rig.nodes import Node
 
 
 def with_ipv6_alone(node: Node, number: int) -> Node:
     moved = dataclasses.replace(node, address=f"fd00:64::{number}")
-    run_in(node.namespace, ["sh", "-e"], "echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
-    run_in(node.namespace, ["ip", "addr", "flush", "dev", node.device])
-    run_in(node.namespace, ["ip", "addr", "add", f"{moved.address}/64", "dev", node.device, "nodad"])
+    node.run(["sh", "-e"], "echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
+    node.run(["ip", "addr", "flush", "dev", node.device])
+    node.run(["ip", "addr", "add", f"{moved.address}/64", "dev", node.device, "nodad"])
     return moved
 
 
@@ -31,11 +29,11 @@ def cluster():
         network.servers, network.workers = (
             [moved[node.name] for node in nodes] for nodes in (network.servers, network.workers)
         )
-        linked.before_exec = network.control.enter
+        linked.node = network.control
         yield linked
 
 
-def test_a_job_trains_with_the_addresses_as_kubernetes_gives_them(cluster: LinkedCluster):
+def test_a_job_trains_with_the_addresses_as_kubernetes_gives_them(cluster: Cluster):
     """0.0.0.0 is every address of IPv6 as well, and --advertise takes an address without brackets."""
     [node] = cluster.network.servers
     scheduler = cluster.start_scheduler(listen="0.0.0.0:0")

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from cluster import LOOPBACK, SERVER_LISTENS, Cluster
+from hosts.cluster import SERVER_LISTENS, Cluster
+from hosts.node import LOOPBACK
 from garbage import pour_garbage
 from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 

@@ -5,7 +5,8 @@ import pathlib
 import signal
 import sys
 
-from cluster import LIBRARY, Cluster, Process, sanitizer_environment
+from hosts.cluster import LIBRARY, Cluster, sanitizer_environment
+from hosts.process import Process
 
 PROGRAM = pathlib.Path(__file__).with_name("large_chunks_program.py")
 SLOT_MEMORY = ("--slot-memory", "1GiB")  # of which only what is used costs memory

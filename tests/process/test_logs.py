@@ -6,7 +6,9 @@ import signal
 
 import pytest
 
-from cluster import LOOPBACK, Cluster, Process, program
+from hosts.cluster import Cluster, program
+from hosts.node import LOOPBACK
+from hosts.process import Process
 from job_runs import digests, wait_for_line_of_all
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

@@ -9,7 +9,9 @@ import threading
 
 import pytest
 
-from cluster import LOOPBACK, Cluster, Process
+from hosts.cluster import Cluster
+from hosts.node import LOOPBACK
+from hosts.process import Process
 from job_runs import digests, refusal
 
 

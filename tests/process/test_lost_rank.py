@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from cluster import Cluster, Process
+from hosts.cluster import Cluster
+from hosts.process import Process
 from job_runs import digests, wait_for_line_of_all
 
 LEASE_TTL_MS = 2000

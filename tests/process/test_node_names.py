@@ -4,25 +4,24 @@ import dataclasses
 import re
 import signal
 
-from cluster import SERVER_LISTENS
+from hosts.cluster import SERVER_LISTENS, Cluster, linked_cluster
 from job_runs import digests
-from linked_cluster import LinkedCluster, linked_cluster
 
 COLOCATE = ["--colocate", "on", "--count", "300007"]
 
 
-def group_opened(cluster: LinkedCluster) -> str:
+def group_opened(cluster: Cluster) -> str:
     return cluster.wait_for_event("group-opened", 'job "test"')["reason"]
 
 
-def ranks_with_servers(cluster: LinkedCluster) -> list[int]:
+def ranks_with_servers(cluster: Cluster) -> list[int]:
     found = [re.search(r"-job\d+-rank(\d+)$", name) for name in cluster.servers()]
     return sorted(int(match.group(1)) for match in found if match)
 
 
 def test_nodes_of_one_name_run_a_server_each_and_the_name_is_told():
     with linked_cluster(2, 1, ranks_per_node=2) as cluster:
-        cluster.start_scheduler_on_control(lease_ttl_ms=5000)
+        cluster.start_scheduler()
         cluster.start_server_on(dataclasses.replace(cluster.network.servers[0], name="localhost"))
         nodes = [dataclasses.replace(node, name="localhost") for node in cluster.network.workers]
         digests(cluster.start_ranks_on(nodes, *COLOCATE))
@@ -35,7 +34,7 @@ def test_nodes_of_one_name_run_a_server_each_and_the_name_is_told():
 
 def test_ranks_with_a_host_name_each_on_one_node_share_a_server():
     with linked_cluster(1, 1, ranks_per_node=2) as cluster:
-        cluster.start_scheduler_on_control(lease_ttl_ms=5000)
+        cluster.start_scheduler()
         cluster.start_server_on(dataclasses.replace(cluster.network.workers[0], name="pod-of-server"))
         nodes = [dataclasses.replace(node, name=f"pod-{i}") for i, node in enumerate(cluster.network.workers)]
         digests(cluster.start_ranks_on(nodes, *COLOCATE))
@@ -46,11 +45,11 @@ def test_ranks_with_a_host_name_each_on_one_node_share_a_server():
 
 def test_a_live_servers_name_is_not_taken_over_by_another_node():
     with linked_cluster(1, 2) as cluster:
-        cluster.start_scheduler_on_control(lease_ttl_ms=5000)
+        cluster.start_scheduler()
         first, second = cluster.network.servers
-        live = cluster.launch_server_named("taken", first)
+        live = cluster.launch_server_on(first, name="taken")
         live.wait_for_line(SERVER_LISTENS)
-        refused = cluster.launch_server_named("taken", second, "--timeout", "2000")
+        refused = cluster.launch_server_on(second, "--timeout", "2000", name="taken")
         assert refused.wait() == 1
         assert f"a live server on node {first.name}" in refused.output, f"{refused}"
         assert f"this one is on node {second.name}" in refused.output, f"{refused}"
@@ -59,5 +58,5 @@ def test_a_live_servers_name_is_not_taken_over_by_another_node():
         assert "server taken on" in cluster.shoalctl_text("status")
         live.send(signal.SIGTERM)
         assert live.wait() == 0
-        cluster.launch_server_named("taken", second).wait_for_line(SERVER_LISTENS)
+        cluster.launch_server_on(second, name="taken").wait_for_line(SERVER_LISTENS)
         assert cluster.servers()["taken"]["node"] == second.name

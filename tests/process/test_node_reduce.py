@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-from cluster import Cluster, program
+from hosts.cluster import Cluster, program
 from job_runs import digests, refusal, wait_for_line_of_all
 
 LEASE_TTL_MS = 30_000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster import Cluster, program
+from hosts.cluster import Cluster, program
 from job_runs import digests
 
 TOO_FEW = 20

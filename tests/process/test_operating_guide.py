@@ -9,11 +9,10 @@ import subprocess
 
 import pytest
 
-from cluster import PATIENCE_S, PROGRAMS, ROOT, SCHEDULER_LISTENS, SERVER_LISTENS, Cluster, Process
-from etcd_process import Etcd
-from linked_cluster import LinkedCluster, linked_cluster
-from rig.network import run_in
-from rig.nodes import Node
+from hosts.cluster import PROGRAMS, ROOT, SCHEDULER_LISTENS, SERVER_LISTENS, Cluster, linked_cluster
+from hosts.etcd import Etcd
+from hosts.node import Node
+from hosts.process import PATIENCE_S, Process
 
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 SCHEDULER = "10.0.0.1:7070"
@@ -52,10 +51,10 @@ def test_a_program_takes_the_options_that_the_guide_gives_it(command: str):
     assert done.returncode == 0, f"{command}: {done.stderr}"
 
 
-def start_on(cluster: LinkedCluster, node: Node, address: str, command: str, state: pathlib.Path) -> Process:
-    addresses = run_in(node.namespace, ["ip", "-o", "address", "show", "dev", node.device])
+def start_on(cluster: Cluster, node: Node, address: str, command: str, state: pathlib.Path) -> Process:
+    addresses = node.run(["ip", "-o", "address", "show", "dev", node.device])
     if f" {address}/" not in addresses:
-        run_in(node.namespace, ["ip", "address", "add", f"{address}/24", "dev", node.device])
+        node.run(["ip", "address", "add", f"{address}/24", "dev", node.device])
     command = command.replace("/opt/shoal/build/bin", str(PROGRAMS)).replace("/var/lib/shoal/state", str(state))
     with cluster.on(node):
         return cluster.start(shlex.split(command.replace("%H", node.name)))

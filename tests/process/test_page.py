@@ -12,9 +12,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from browser import HOSTILE, PATIENCE_S, browser, complaints, open_page, page_of, text_of, wait_until  # noqa: F401
-from cluster import LOOPBACK, Cluster, program
+from hosts.cluster import Cluster, program
+from hosts.node import LOOPBACK
 from held_job import start_held_job
-from job_runs import let_go_on, wait_for_line_of_all
+from job_runs import let_go_on
 from slow_job import NAMED_WITHIN_S, RANKS, SHORT_LEASE_MS, SLOW, start_slow_job
 
 KEPT_SAMPLES = 60  # of a curve, by page.js
@@ -52,7 +53,6 @@ def test_it_shows_servers_jobs_and_events_as_they_change(cluster: Cluster, brows
     scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=2000)
     servers = {name: cluster.start_server(name) for name in ("alpha", HOSTILE)}
     ranks = start_held_job(cluster, "gpt", "--min-servers", "2")
-    wait_for_line_of_all(ranks, "^round 0 done$")
     open_page(browser, page_of(scheduler))
     assert cluster.servers().keys() == {"alpha", HOSTILE}
     assert HOSTILE in text_of(browser, "servers"), "a name is text"

@@ -13,7 +13,9 @@ from selenium.webdriver.common.by import By
 from browser import (  # noqa: F401
     HOSTILE, browser, complaints, open_page, page_of, painted_after_ms, text_of, wait_until
 )  # fmt: skip
-from cluster import LOOPBACK, PATIENCE_S as A_WHILE_S, SERVER_LISTENS, TIME_FACTOR, Cluster, Process
+from hosts.cluster import SERVER_LISTENS, Cluster
+from hosts.node import LOOPBACK
+from hosts.process import PATIENCE_S as A_WHILE_S, TIME_FACTOR, Process
 from held_job import start_held_job
 
 # What the page is made for (64 servers, 20 jobs); with a sanitizer's programs less.

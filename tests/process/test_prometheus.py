@@ -9,7 +9,8 @@ import urllib.request
 
 import yaml
 
-from cluster import LOOPBACK, Cluster, free_ports
+from hosts.cluster import Cluster, free_ports
+from hosts.node import LOOPBACK
 from job_runs import digests, let_go_on, wait_for_line_of_all
 from monitoring import RULES, dashboard_queries, tool
 

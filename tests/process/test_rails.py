@@ -11,9 +11,9 @@ import time
 import numpy
 import pytest
 
-from cluster import Process, program
+from hosts.cluster import Cluster, linked_cluster, program
+from hosts.process import Process
 from job_runs import digests, let_go_on, reduce_until, refusal, wait_for_line_of_all
-from linked_cluster import LinkedCluster, linked_cluster, shape_link
 from rank_program import TYPES, make_input
 
 LEASE_TTL_MS = 1500
@@ -42,15 +42,15 @@ def expected_digest(dtype: str, ranks_per_node: int) -> str:
     return digest.hexdigest()
 
 
-def how_it_opened(cluster: LinkedCluster, job: str) -> str:
+def how_it_opened(cluster: Cluster, job: str) -> str:
     return cluster.wait_for_event("group-opened", f'job "{job}"')["reason"]
 
 
 def test_many_ranks_of_a_node_find_about_the_rate_of_its_link():
     with linked_cluster(NODES, 2, ranks_per_node=8) as cluster:
         for node in {node.name: node for node in cluster.network.workers}.values():
-            shape_link(cluster.network, node, 200)
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+            cluster.network.shape_link(node, 200)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         cluster.start_ranks_within(cluster.network.workers, "--min-servers", "2", *OPTIONS)
         cluster.wait_for_event("job-running", "")
         cluster.start_servers()  # for which all ranks have waited
@@ -62,7 +62,7 @@ def test_many_ranks_of_a_node_find_about_the_rate_of_its_link():
 
 def test_chunks_fit_the_ports_that_the_scheduler_was_told_of():
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS, "--port-buffer=96K")
+        cluster.start_scheduler("--port-buffer=96K", lease_ttl_ms=LEASE_TTL_MS)
         cluster.start_servers()
         ranks = cluster.start_ranks_within(cluster.network.workers, "--job", "told", "--min-servers", "2", *OPTIONS)
         assert digests(ranks) == {expected_digest("float32", RANKS_PER_NODE)}
@@ -77,7 +77,7 @@ def test_replicas_share_the_ports_of_their_nodes():
     split = f"mod:{RANKS_PER_NODE}"
     options = ["-b", "1M", "-n", "2", "-w", "1", "--min-servers", "2", "--colocate", "off"]
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         cluster.start_servers()
         ranks = cluster.start_perf_ranks_on(cluster.network.workers, "--split", split, *options)
         assert [rank.wait() for rank in ranks] == [0] * RANKS, "sums are checked, and are another group's nowhere"
@@ -86,7 +86,7 @@ def test_replicas_share_the_ports_of_their_nodes():
         assert f"as if all {RANKS} ranks of the job reduced at once" in opened
 
 
-def start_held_job(cluster: LinkedCluster, job: str, *options: str) -> list[Process]:
+def start_held_job(cluster: Cluster, job: str, *options: str) -> list[Process]:
     held = ["--job", job, "--min-servers", "2", "--chunk-bytes", "65536", "--hold", *OPTIONS, *options]
     ranks = cluster.start_ranks_within(cluster.network.workers, *held)
     wait_for_line_of_all(ranks, "^round 0 done$")
@@ -97,7 +97,7 @@ def start_held_job(cluster: LinkedCluster, job: str, *options: str) -> list[Proc
 @pytest.mark.parametrize("dtype", TYPES)
 def test_i1_rails_sum_nodes_and_flat_groups_ranks_in_order(dtype: str):
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         cluster.start_servers()
         for choice, ranks_per_node in [("auto", RANKS_PER_NODE), ("off", 1)]:
             options = [*OPTIONS, "--node-reduce", choice, "--type", dtype, "--min-servers", "2"]
@@ -111,7 +111,7 @@ def test_i1_rails_sum_nodes_and_flat_groups_ranks_in_order(dtype: str):
 
 def test_i1_the_bits_do_not_depend_on_the_number_of_servers_and_the_chunk_size():
     with linked_cluster(NODES, 4, RANKS_PER_NODE) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         for count, node in enumerate(cluster.network.servers, start=1):
             cluster.start_server_on(node)
             for chunk_bytes in CHUNK_BYTES:
@@ -125,7 +125,7 @@ def test_i1_the_bits_do_not_depend_on_the_number_of_servers_and_the_chunk_size()
 
 def test_f2_a_server_is_killed_in_the_middle_of_an_op_of_rails_and_none_fails():
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         servers = cluster.start_servers()
         ranks = start_held_job(cluster, "killed")
         victim = cluster.network.servers[0]
@@ -143,7 +143,7 @@ def test_f2_a_server_is_killed_in_the_middle_of_an_op_of_rails_and_none_fails():
 
 def test_the_results_of_ranks_on_different_rails_are_compared():
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         cluster.start_servers()
         ranks = start_held_job(cluster, "compared", "--rounds", "1000000")
         command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "verify", "compared"]
@@ -157,7 +157,7 @@ def test_the_results_of_ranks_on_different_rails_are_compared():
 @pytest.mark.parametrize("victim", [0, 3])
 def test_i8_a_rank_that_is_killed_ends_the_op_on_all_nodes_with_its_name(victim: int):
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         cluster.start_servers()
         ranks = start_held_job(cluster, "dead-rank")
         server = cluster.network.servers[0]

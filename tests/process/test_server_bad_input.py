@@ -6,7 +6,8 @@ import socket
 
 import pytest
 
-from cluster import LOOPBACK, Cluster, program
+from hosts.cluster import Cluster, program
+from hosts.node import LOOPBACK
 from garbage import pour_garbage
 
 NO_SCHEDULER = f"{LOOPBACK}:1"  # nobody listens on a port that only root may take

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from cluster import LOOPBACK, SERVER_LISTENS, Cluster
+from hosts.cluster import SERVER_LISTENS, Cluster
+from hosts.node import LOOPBACK
 
 LEASE_TTL_MS = 1500
 

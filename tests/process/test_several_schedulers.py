@@ -3,13 +3,14 @@
 import pathlib
 import re
 import signal
-import subprocess
 import time
 
 import pytest
 
-from cluster import LOOPBACK, SCHEDULER_LISTENS, TIME_FACTOR, Cluster, Process, program
-from etcd_process import Etcd
+from hosts.cluster import SCHEDULER_LISTENS, Cluster, program
+from hosts.etcd import Etcd
+from hosts.node import LOOPBACK
+from hosts.process import TIME_FACTOR, Process
 from job_runs import wait_for_line_of_all
 
 LEASE_TTL_MS = 3000
@@ -219,9 +220,7 @@ def test_without_etcd_the_job_goes_on_and_the_lead_comes_back(cluster: Cluster, 
     for rank in ranks:
         rank.say("go on\ngo on")
     assert [rank.wait() for rank in ranks] == [0, 0], ranks
-    refused = subprocess.run(
-        [program("shoalctl"), "--scheduler", leader, "servers"], capture_output=True, text=True, timeout=30, check=False
-    )
+    refused = cluster.call_shoalctl("servers", scheduler=leader)
     assert refused.returncode != 0
     assert "no scheduler leads at the moment; try again in a few seconds" in refused.stderr
     schedulers.etcd.process.send(signal.SIGCONT)

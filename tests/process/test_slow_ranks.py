@@ -5,12 +5,13 @@ Links are shaped to a rate that two cores serve with time to spare, so that a no
 """
 
 import contextlib
-import sys
 
 import pytest
 
-from cluster import LOOPBACK, TIME_FACTOR, Cluster, Process
-from linked_cluster import LinkedCluster, linked_cluster, shape_link, slow_down_way
+from hosts.cluster import Cluster, linked_cluster
+from hosts.network import slow_down_way
+from hosts.node import LOOPBACK
+from hosts.process import TIME_FACTOR, Process
 from slow_job import NAMED_WITHIN_S, RANKS, SHORT_LEASE_MS, SLOW, pause, start_slow_job
 
 # Programs with a sanitizer need more of a core for each byte: then links are slower, pauses longer and ops fewer.
@@ -19,7 +20,7 @@ OPS = ["-n", str(round(300 / TIME_FACTOR))]
 TURN_S = 0.04 * TIME_FACTOR  # of a server that is stopped in turns; longer than an op takes
 
 
-def start_perf(cluster: LinkedCluster, options_of: dict[int, list[str]], *options: str) -> list[Process]:
+def start_perf(cluster: Cluster, options_of: dict[int, list[str]], *options: str) -> list[Process]:
     """Ranks of the job "perf" that reduce until the test ends."""
     ranks = []
     for rank, node in enumerate(cluster.network.workers):
@@ -70,8 +71,8 @@ def slow_servers(cluster: Cluster) -> dict[str, str]:
 def started_cluster(servers: int):
     with linked_cluster(RANKS, servers) as linked:
         for node in linked.network.workers + linked.network.servers:
-            shape_link(linked.network, node, RATE_MBIT)
-        linked.start_scheduler_on_control(SHORT_LEASE_MS, "--http", f"{linked.network.control.address}:0")
+            linked.network.shape_link(node, RATE_MBIT)
+        linked.start_scheduler("--http", f"{linked.network.control.address}:0", lease_ttl_ms=SHORT_LEASE_MS)
         linked.start_servers()
         yield linked
 
@@ -82,7 +83,7 @@ def cluster():
         yield linked
 
 
-def test_a_rank_that_computes_for_longer_is_named(cluster: LinkedCluster):
+def test_a_rank_that_computes_for_longer_is_named(cluster: Cluster):
     ranks = start_perf(cluster, {SLOW: pause(2)}, "-b", "256K", *pause())
     wait_for_slow(cluster, {SLOW: "late-compute"})
     wait_for_metric(cluster, slow=1)
@@ -92,40 +93,40 @@ def test_a_rank_that_computes_for_longer_is_named(cluster: LinkedCluster):
     wait_for_late(cluster, 20)
 
 
-def test_a_rank_with_a_slow_link_is_named(cluster: LinkedCluster):
-    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT / 2)
+def test_a_rank_with_a_slow_link_is_named(cluster: Cluster):
+    cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT / 2)
     start_perf(cluster, {}, "-b", "4M")
     wait_for_slow(cluster, {SLOW: "slow-link"})
 
 
-def test_a_rank_that_gets_results_late_is_named(cluster: LinkedCluster):
-    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT, RATE_MBIT / 4)
+def test_a_rank_that_gets_results_late_is_named(cluster: Cluster):
+    cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT, RATE_MBIT / 4)
     start_perf(cluster, {}, "-b", "1M")
     wait_for_slow(cluster, {SLOW: "slow-reader"})
 
 
-def test_two_slow_ranks_are_named_with_their_causes(cluster: LinkedCluster):
-    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT / 2)
+def test_two_slow_ranks_are_named_with_their_causes(cluster: Cluster):
+    cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT / 2)
     start_perf(cluster, {1: pause(8)}, "-b", "2M", *pause())
     wait_for_slow(cluster, {1: "late-compute", SLOW: "slow-link"})
     wait_for_metric(cluster, slow=2)
 
 
-def test_what_is_over_is_told(cluster: LinkedCluster):
-    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT / 2)
+def test_what_is_over_is_told(cluster: Cluster):
+    cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT / 2)
     ranks = start_perf(cluster, {}, "-b", "4M")
     wait_for_slow(cluster, {SLOW: "slow-link"})
-    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT)
+    cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT)
     cluster.wait_until(lambda: not slow_ranks(cluster), "no rank is slow", NAMED_WITHIN_S)
     wait_for_metric(cluster, slow=0)
     ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: nothing shows any more that the other ranks wait")
     assert "server-slow" not in {event["kind"] for event in cluster.events()}, "all servers waited for that rank"
 
 
-def test_a_server_with_a_slow_link_is_named(cluster: LinkedCluster):
+def test_a_server_with_a_slow_link_is_named(cluster: Cluster):
     slow = cluster.network.servers[1]
     name = slow.name
-    shape_link(cluster.network, slow, RATE_MBIT / 2)
+    cluster.network.shape_link(slow, RATE_MBIT / 2)
     ranks = start_perf(cluster, {}, "-b", "4M")
     cluster.wait_until(lambda: set(slow_servers(cluster)) == {name}, f"server {name} is slow", NAMED_WITHIN_S)
     assert "its node's network link" in slow_servers(cluster)[name]
@@ -134,12 +135,12 @@ def test_a_server_with_a_slow_link_is_named(cluster: LinkedCluster):
     who = rf"server {name} on node \S+:"
     line = ranks[0].wait_for_line(rf"{who} the ranks of job \"perf\" wait for it (\d+) % of the time")
     assert 20 <= int(line.group(1)) <= 60, "it takes twice as long as the other one"
-    shape_link(cluster.network, slow, RATE_MBIT)
+    cluster.network.shape_link(slow, RATE_MBIT)
     cluster.wait_until(lambda: not slow_servers(cluster), "no server is slow", NAMED_WITHIN_S)
     ranks[0].wait_for_line(rf"{who} job \"perf\" does not count it as slow any more")
 
 
-def test_a_slow_way_from_one_rank_to_one_server_is_named(cluster: LinkedCluster):
+def test_a_slow_way_from_one_rank_to_one_server_is_named(cluster: Cluster):
     node, server = cluster.network.workers[SLOW], cluster.network.servers[1]
     slow_down_way(node, server, RATE_MBIT / 10)
     start_perf(cluster, {}, "-b", "4M")
@@ -152,15 +153,9 @@ def test_a_slow_way_from_one_rank_to_one_server_is_named(cluster: LinkedCluster)
 
 @contextlib.contextmanager
 def one_node_cluster():
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=SHORT_LEASE_MS)
         yield cluster
-    except BaseException:
-        print(cluster, file=sys.stderr)  # pytest shows it with the failure
-        raise
-    finally:
-        cluster.end()
 
 
 def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
@@ -190,7 +185,7 @@ def test_on_one_node_without_servers_equal_ranks_are_not_named():
 
 def test_a_rank_of_a_node_that_computes_for_longer_is_named_where_ranks_of_a_node_reduce_first():
     with linked_cluster(2, 2, ranks_per_node=2) as linked:
-        linked.start_scheduler_on_control(SHORT_LEASE_MS)
+        linked.start_scheduler(lease_ttl_ms=SHORT_LEASE_MS)
         linked.start_servers()
         for rank in range(RANKS):
             node = linked.network.workers[rank // 2]
@@ -217,7 +212,7 @@ def test_over_shared_memory_a_server_that_gets_half_of_the_time_is_named():
 QUEUED = ["-b", "1M", "--in-flight", "4", "-w", "20"]
 
 
-def end_silent_run(cluster: LinkedCluster, ranks: list[Process]) -> None:
+def end_silent_run(cluster: Cluster, ranks: list[Process]) -> None:
     """They end without an alert."""
     for rank in ranks:
         assert rank.wait(60 * TIME_FACTOR) == 0
@@ -225,7 +220,7 @@ def end_silent_run(cluster: LinkedCluster, ranks: list[Process]) -> None:
     assert not [event for event in cluster.events() if event["kind"].endswith("-slow")], cluster.events()
 
 
-def test_equal_ranks_with_queued_ops_are_not_named(cluster: LinkedCluster):
+def test_equal_ranks_with_queued_ops_are_not_named(cluster: Cluster):
     # A rank and a colocated server on each worker's node, and shares that differ: 300 ops take 13 seconds.
     end_silent_run(cluster, start_perf(cluster, {}, *QUEUED, *OPS))
 
@@ -236,27 +231,27 @@ def four_servers():
         yield linked
 
 
-def test_equal_ranks_with_queued_ops_on_as_many_servers_are_not_named(four_servers: LinkedCluster):
+def test_equal_ranks_with_queued_ops_on_as_many_servers_are_not_named(four_servers: Cluster):
     end_silent_run(four_servers, start_perf(four_servers, {}, *QUEUED, *OPS))
 
 
-def test_a_rank_with_a_slow_link_is_named_where_ops_are_queued(four_servers: LinkedCluster):
-    shape_link(four_servers.network, four_servers.network.workers[SLOW], RATE_MBIT / 2)
+def test_a_rank_with_a_slow_link_is_named_where_ops_are_queued(four_servers: Cluster):
+    four_servers.network.shape_link(four_servers.network.workers[SLOW], RATE_MBIT / 2)
     start_perf(four_servers, {}, *QUEUED)
     wait_for_slow(four_servers, {SLOW: "slow-link"})
 
 
-def test_two_ranks_with_slow_links_are_named_where_ops_are_queued(four_servers: LinkedCluster):
+def test_two_ranks_with_slow_links_are_named_where_ops_are_queued(four_servers: Cluster):
     for rank in (1, SLOW):
-        shape_link(four_servers.network, four_servers.network.workers[rank], RATE_MBIT / 2)
+        four_servers.network.shape_link(four_servers.network.workers[rank], RATE_MBIT / 2)
     start_perf(four_servers, {}, *QUEUED)
     wait_for_slow(four_servers, {1: "slow-link", SLOW: "slow-link"})
 
 
-def test_a_rank_that_computes_for_longer_is_named_where_ops_are_queued(four_servers: LinkedCluster):
+def test_a_rank_that_computes_for_longer_is_named_where_ops_are_queued(four_servers: Cluster):
     start_perf(four_servers, {SLOW: pause()}, "-b", "256K", "--in-flight", "4")
     wait_for_slow(four_servers, {SLOW: "late-compute"})
 
 
-def test_equal_ranks_and_servers_are_not_named(cluster: LinkedCluster):
+def test_equal_ranks_and_servers_are_not_named(cluster: Cluster):
     end_silent_run(cluster, start_perf(cluster, {}, "-b", "1M", *pause(), *OPS))

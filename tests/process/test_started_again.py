@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from cluster import Cluster, Process
+from hosts.cluster import Cluster
+from hosts.process import Process
 from job_runs import digests, let_go_on, wait_for_line_of_all
 
 LEASE_TTL_MS = 60_000  # a process that waits for it is seen

@@ -9,9 +9,11 @@ import time
 
 import pytest
 
-from cluster import LOOPBACK, PATIENCE_S, TIME_FACTOR, Cluster, free_ports, program
+from hosts.cluster import Cluster, free_ports, program
+from hosts.node import LOOPBACK
+from hosts.process import PATIENCE_S, TIME_FACTOR
 from held_job import ROUNDS, WORLD_SIZE, start_held_job, undisturbed_digest
-from job_runs import digests, let_go_on, reduce_until, wait_for_line_of_all
+from job_runs import digests, let_go_on, reduce_until
 
 LEASE_TTL_MS = 1500
 IO_THREADS = 2
@@ -113,7 +115,6 @@ def test_the_bits_of_a_traced_job_are_those_of_one_that_is_not(cluster: Cluster,
     cluster.start_server("alpha")
     expected = undisturbed_digest(cluster)
     ranks = start_held_job(cluster, "traced")
-    wait_for_line_of_all(ranks, "^round 0 done$")
     # So long that the ranks have left when it ends, also on a slow machine.
     trace = ask(cluster, "trace", "traced", "--seconds", str(8 * TIME_FACTOR), "-o", str(tmp_path / "trace.json"))
     cluster.wait_for_event("job-traced", "traced")
@@ -136,7 +137,6 @@ def test_the_results_of_all_ranks_are_compared(cluster: Cluster, node_reduce: st
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     cluster.start_server("alpha")
     ranks = start_held_job(cluster, "compared", "--node-reduce", node_reduce, "--rounds", "1000000")
-    wait_for_line_of_all(ranks, "^round 0 done$")
     comparison = ask(cluster, "verify", "compared", "--seconds", "0.5")
     reduce_until(ranks, lambda: comparison.poll() is not None)
     out, err = answer_of(comparison)

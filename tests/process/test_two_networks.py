@@ -2,10 +2,9 @@
 
 import pytest
 
-from cluster import LOOPBACK, SERVER_LISTENS
-from linked_cluster import LinkedCluster, linked_cluster
+from hosts.cluster import SERVER_LISTENS, Cluster, linked_cluster
+from hosts.node import LOOPBACK
 from job_runs import digests
-from rig.network import run_in
 
 
 @pytest.fixture
@@ -13,17 +12,17 @@ def cluster():
     with linked_cluster(2, 1) as linked:
         [node] = linked.network.servers
         # Workers can't reach it, and the kernel lists it before the one that they reach.
-        run_in(node.namespace, ["ip", "link", "add", "a0", "type", "veth", "peer", "name", "a1"])
-        run_in(node.namespace, ["ip", "addr", "add", "10.250.0.1/16", "dev", "a0"])
+        node.run(["ip", "link", "add", "a0", "type", "veth", "peer", "name", "a1"])
+        node.run(["ip", "addr", "add", "10.250.0.1/16", "dev", "a0"])
         for device in ("a0", "a1"):
-            run_in(node.namespace, ["ip", "link", "set", device, "up"])
+            node.run(["ip", "link", "set", device, "up"])
         yield linked
 
 
 @pytest.mark.parametrize("by", ["network", "device"])
-def test_ranks_reach_a_server_in_the_network_that_is_named(cluster: LinkedCluster, by: str):
+def test_ranks_reach_a_server_in_the_network_that_is_named(cluster: Cluster, by: str):
     [node] = cluster.network.servers
-    cluster.start_scheduler_on_control(3000)
+    cluster.start_scheduler(lease_ttl_ms=3000)
     with cluster.on(node):
         advertise = node.device if by == "device" else f"{node.address.rpartition('.')[0]}.0/24"
         server = cluster.launch_server("--name", "named", "--network-only", advertise=advertise)
@@ -35,7 +34,7 @@ def test_ranks_reach_a_server_in_the_network_that_is_named(cluster: LinkedCluste
     assert came > len(ranks) * 3 * 100000 * 4, "by the device of that network"
 
 
-def test_a_network_without_an_address_of_this_node_is_refused(cluster: LinkedCluster):
+def test_a_network_without_an_address_of_this_node_is_refused(cluster: Cluster):
     [node] = cluster.network.servers
     wrong = {"10.251.0.0/16": "no address", "10.0.0.0/8": "several addresses", "10.250.0.0/33": "no network"}
     for network, why in wrong.items():

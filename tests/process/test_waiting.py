@@ -4,7 +4,9 @@ import re
 import signal
 import time
 
-from cluster import LOOPBACK, Cluster, Process
+from hosts.cluster import Cluster
+from hosts.node import LOOPBACK
+from hosts.process import Process
 from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 
 TIMEOUT_MS = "16000"  # the first line comes after a quarter of it

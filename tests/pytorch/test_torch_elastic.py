@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 
+from hosts.process import Process, Processes
 from torch_cluster import TORCHRUN, clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -16,25 +17,14 @@ STEPS = 12
 CHECKPOINT_EVERY = 3
 
 
-def start_training(text: pathlib.Path, environment: dict[str, str], *options: str) -> subprocess.Popen:
+def start_training(processes: Processes, text: pathlib.Path, environment: dict[str, str], *options: str) -> Process:
     command = [
         *TORCHRUN, "--nproc-per-node", str(WORLD_SIZE), "--max-restarts", "2", str(ROOT / "examples/train_gpt.py"),
         "--text", str(text), "--steps", str(STEPS), "--report-every", "1", "--width", "32", "--layers", "1",
         "--heads", "2",
         *options,
     ]  # fmt: skip
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        env=clean_environment(**environment),
-    )  # fmt: skip
-
-
-def end(process: subprocess.Popen) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
+    return processes.start(command, clean_environment(**environment))
 
 
 def pid_of_rank(rank: int, marker: str) -> int:
@@ -61,26 +51,17 @@ def test_f11_a_killed_rank_costs_the_steps_since_the_last_checkpoint_and_no_bit(
     environment = {"SHOAL_SCHEDULER": cluster.scheduler, "SHOAL_NET_DEVICE": "lo", "SHOAL_MIN_SERVERS": "2"}
     environment["SHOAL_NODE_REDUCE"] = "off"  # this is about the servers
 
-    undisturbed = start_training(text, environment)
-    output, _ = undisturbed.communicate(timeout=240)
-    assert undisturbed.returncode == 0, output
-    expected = digests(output)
-
     marker, checkpoint = f"elastic-{os.getpid()}", tmp_path / "checkpoint"
     options = ("--checkpoint", str(checkpoint), "--checkpoint-every", str(CHECKPOINT_EVERY))
-    disturbed = start_training(text, environment | {"TEST_MARKER": marker}, *options)
-    lines = []
-    try:
-        for line in disturbed.stdout:
-            lines.append(line)
-            if line.startswith(f"step {CHECKPOINT_EVERY + 2:4}/"):
-                os.kill(pid_of_rank(1, marker), signal.SIGKILL)
-                break
-        rest, _ = disturbed.communicate(timeout=240)
-    finally:
-        end(disturbed)
-    output = "".join(lines) + rest
-    assert disturbed.returncode == 0, output
+    with Processes() as processes:
+        undisturbed = start_training(processes, text, environment)
+        assert undisturbed.wait(240) == 0, undisturbed
+        expected = digests(undisturbed.output)
+        disturbed = start_training(processes, text, environment | {"TEST_MARKER": marker}, *options)
+        disturbed.wait_for_line(f"^step {CHECKPOINT_EVERY + 2:4}/", 240)
+        os.kill(pid_of_rank(1, marker), signal.SIGKILL)
+        assert disturbed.wait(240) == 0, disturbed
+    output = disturbed.output
     resumed = re.search(r"^going on with step (\d+) from", output, re.MULTILINE)
     assert resumed is not None, output
     assert (int(resumed[1]) - 1) % CHECKPOINT_EVERY == 0 and int(resumed[1]) > CHECKPOINT_EVERY
@@ -114,29 +95,26 @@ def test_the_ranks_of_a_killed_torchrun_are_named_to_the_next_run(cluster, tmp_p
     script.write_text(REDUCE_ON_AND_ON)
     environment = clean_environment(**cluster.environment(SHOAL_JOB_NAME=job, TEST_MARKER=job))
 
-    def start(ranks: int) -> subprocess.Popen:
-        command = [*TORCHRUN, "--nproc-per-node", str(ranks), str(script)]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.Popen(command, start_new_session=True, env=environment, **pipes)
+    with Processes() as processes:
 
-    killed = start(WORLD_SIZE)
-    try:
-        for _ in range(WORLD_SIZE):
-            assert "joined\n" in iter(killed.stdout.readline, ""), "a rank did not come"
-        killed.kill()
-        killed.wait()
+        def start(ranks: int) -> Process:
+            return processes.start([*TORCHRUN, "--nproc-per-node", str(ranks), str(script)], environment)
+
+        killed = start(WORLD_SIZE)
+        processes.wait_until(lambda: killed.output.count("joined") == WORLD_SIZE, "all ranks have come", 240)
+        killed.send(signal.SIGKILL)
+        killed.process.wait()
         left = ranks_left(job)
         shown = subprocess.check_output([SHOALCTL, "--scheduler", cluster.scheduler, "job", job], text=True)
         rows = re.findall(r"^ *(\d) +\S+ +(\d+) +live ", shown, re.MULTILINE)
         assert {int(rank): int(pid) for rank, pid in rows} == left, shown
 
-        output, _ = start(WORLD_SIZE).communicate(timeout=240)
-        held = re.findall(rf'rank (\d) of job "{job}" is held by process (\d+) on node \S+, which was heard', output)
-        assert held and all(int(pid) == left[int(rank)] for rank, pid in held), output
-        assert "end that process (a launcher that was killed leaves its ranks running)" in output
-        output, _ = start(WORLD_SIZE + 1).communicate(timeout=240)
-        assert f"has world size {WORLD_SIZE} (from rank 0, process {left[0]} on node " in output
-    finally:
-        killed.kill()
-        for pid in ranks_left(job).values():
-            os.kill(pid, signal.SIGKILL)
+        second = start(WORLD_SIZE)
+        second.wait(240)
+        holder = rf'rank (\d) of job "{job}" is held by process (\d+) on node \S+, which was heard'
+        held = re.findall(holder, second.output)
+        assert held and all(int(pid) == left[int(rank)] for rank, pid in held), second
+        assert "end that process (a launcher that was killed leaves its ranks running)" in second.output
+        third = start(WORLD_SIZE + 1)
+        third.wait(240)
+        assert f"has world size {WORLD_SIZE} (from rank 0, process {left[0]} on node " in third.output

@@ -5,19 +5,18 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 from torch_cluster import clean_environment
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
-sys.path.insert(0, str(ROOT / "bench"))
-
-from rig.nodes import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUTS, MS_BIND, MS_PRIVATE, MS_REC  # noqa: E402
-from rig.nodes import call_libc, mount_own_sys, open_new_namespace  # noqa: E402
+from hosts.cluster import Cluster
+from hosts.node import (
+    CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUTS, MS_BIND, MS_PRIVATE, MS_REC, Node, call_libc, mount_own_sys,
+    open_new_namespace,
+)  # fmt: skip
+from hosts.process import Process, Processes
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces needs root")
 
@@ -40,24 +39,20 @@ dist.destroy_process_group()
 """
 
 
-@dataclasses.dataclass
-class Container:
-    namespace: int
-    host_name: str
-    hosts: pathlib.Path  # its /etc/hosts
+@dataclasses.dataclass(frozen=True)
+class Container(Node):
+    """As others of its machine it has that one's boot id."""
+
+    hosts: pathlib.Path = pathlib.Path("/etc/hosts")  # its own
 
     def enter(self) -> None:
-        """In a child, before exec."""
         call_libc("setns", self.namespace, CLONE_NEWNET)
         call_libc("unshare", CLONE_NEWNS)
         call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
         call_libc("mount", bytes(self.hosts), b"/etc/hosts", None, MS_BIND, None)
         mount_own_sys()  # where UCX looks for devices
         call_libc("unshare", CLONE_NEWUTS)
-        call_libc("sethostname", self.host_name.encode(), len(self.host_name))
-
-    def run(self, command: list[str]) -> None:
-        subprocess.run(command, check=True, preexec_fn=self.enter, timeout=60)
+        call_libc("sethostname", self.name.encode(), len(self.name))
 
 
 class TwoNodes:
@@ -69,7 +64,7 @@ class TwoNodes:
         for number, host_name in enumerate(host_names):
             file = folder / f"hosts_{number}"
             file.write_text(f"127.0.0.1 localhost\n::1 localhost\n{hosts.format(own=host_name)}")
-            self.nodes.append(Container(open_new_namespace(), host_name, file))
+            self.nodes.append(Container(host_name, namespace=open_new_namespace(), hosts=file))
         for node in self.nodes:
             node.run(["ip", "link", "set", "lo", "up"])
         if addresses:
@@ -77,8 +72,8 @@ class TwoNodes:
 
     def link(self, device: str, *addresses: str) -> None:
         one, other = self.nodes
-        path = f"/proc/{os.getpid()}/fd/{other.namespace}"
-        one.run(["ip", "link", "add", device, "type", "veth", "peer", "name", device, "netns", path])
+        peer = ["peer", "name", device, "netns", other.namespace_path()]
+        one.run(["ip", "link", "add", device, "type", "veth", *peer])
         for node, address in zip(self.nodes, addresses):
             nodad = ["nodad"] if ":" in address else []
             node.run(["ip", "address", "add", address, "dev", device, *nodad])
@@ -90,28 +85,26 @@ class TwoNodes:
 
     def run_job(
         self, script: str = SCRIPT, node_of_rank: tuple[int, ...] = (0, 1), **variables: str
-    ) -> list[subprocess.CompletedProcess]:
-        processes = []
-        for rank, number in enumerate(node_of_rank):
-            node, local_rank = self.nodes[number], node_of_rank[:rank].count(number)
-            environment = clean_environment(RANK=str(rank), WORLD_SIZE=str(len(node_of_rank)), MASTER_PORT=PORT)
-            environment |= {"LOCAL_RANK": str(local_rank), "LOCAL_WORLD_SIZE": str(node_of_rank.count(number))}
-            environment |= {"SHOAL_NODE_REDUCE": "off"} | variables
-            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-            command = [sys.executable, "-c", script]
-            processes.append(subprocess.Popen(command, env=environment, preexec_fn=node.enter, **streams))
-        try:
-            outputs = [process.communicate(timeout=RUN_SECONDS) for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-        return [subprocess.CompletedProcess("", p.returncode, *output) for p, output in zip(processes, outputs)]
+    ) -> list[Process]:
+        """Its ranks, which have ended."""
+        with Processes() as processes:
+            ranks = []
+            for rank, number in enumerate(node_of_rank):
+                local_rank = node_of_rank[:rank].count(number)
+                environment = clean_environment(RANK=str(rank), WORLD_SIZE=str(len(node_of_rank)), MASTER_PORT=PORT)
+                environment |= {"LOCAL_RANK": str(local_rank), "LOCAL_WORLD_SIZE": str(node_of_rank.count(number))}
+                ranks.append(
+                    processes.start([sys.executable, "-c", script], environment | variables, self.nodes[number])
+                )
+            for rank in ranks:
+                rank.wait(RUN_SECONDS)
+            return ranks
 
     def servers_of_job(self, **variables: str) -> set[str]:
         """Where the servers were of a job that went well."""
-        results = self.run_job(**variables)
-        assert [result.returncode for result in results] == [0, 0], "\n".join(result.stderr for result in results)
-        found = {line for result in results for line in result.stdout.splitlines() if line.startswith("servers: ")}
+        ranks = self.run_job(**variables)
+        assert [rank.code for rank in ranks] == [0, 0], ranks
+        found = {line for rank in ranks for line in rank.output.splitlines() if line.startswith("servers: ")}
         assert len(found) == 1, found
         return set(found.pop().split()[1:])
 
@@ -143,22 +136,14 @@ def test_nodes_with_ipv6_alone(two_nodes, device: str):
 def test_a_cluster_on_nodes_with_ipv6_alone(two_nodes):
     nodes = two_nodes(IPV6, ("node-a", "node-b"))
     scheduler = "[fd77::1]:7070"
-    server = [PROGRAMS / "shoal-server", "--scheduler", scheduler, "--advertise"]
-    commands = [
-        (0, [PROGRAMS / "shoal-scheduler", "--listen", scheduler]),
-        (0, [*server, "fd77::1"]),
-        (1, [*server, "fd77::2"]),
-    ]
-    processes = []
-    try:
-        for node, command in commands:
-            processes.append(subprocess.Popen(command, preexec_fn=nodes.nodes[node].enter, stdout=subprocess.DEVNULL))
+    with Cluster() as cluster:
+        with cluster.on(nodes.nodes[0]):
+            cluster.start_scheduler(listen=scheduler)
+        for number, node in enumerate(nodes.nodes, start=1):
+            with cluster.on(node):
+                cluster.launch_server(advertise=f"fd77::{number}")
         # Both servers are in the group's map from the beginning.
         servers = nodes.servers_of_job(MASTER_ADDR="fd77::1", SHOAL_SCHEDULER=scheduler, SHOAL_MIN_SERVERS="2")
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
     assert servers == {"[fd77::1]", "[fd77::2]"}
 
 
@@ -199,14 +184,14 @@ dist.destroy_process_group()
 
 def test_a_node_s_first_rank_stays_with_its_server_until_ranks_on_other_nodes_have_left(two_nodes):
     nodes = two_nodes(IPV4, ("node-a", "node-b"))
-    results = nodes.run_job(LEAVING, (0, 0, 1), MASTER_ADDR="10.77.0.1")
-    assert [result.returncode for result in results] == [0, 0, 0], "\n".join(result.stderr for result in results)
-    assert "shoal: rank 2 runs a server of the job, so it stays until all ranks have left" in results[2].stderr
+    ranks = nodes.run_job(LEAVING, (0, 0, 1), MASTER_ADDR="10.77.0.1")
+    assert [rank.code for rank in ranks] == [0, 0, 0], ranks
+    assert "shoal: rank 2 runs a server of the job, so it stays until all ranks have left" in ranks[2].output
 
 
-def errors_of(results: list[subprocess.CompletedProcess]) -> list[str]:
-    assert all(result.returncode != 0 for result in results)
-    return [result.stderr.strip().splitlines()[-1] for result in results]
+def errors_of(ranks: list[Process]) -> list[str]:
+    assert all(rank.code != 0 for rank in ranks)
+    return [rank.output.splitlines()[-1] for rank in ranks]
 
 
 def test_loopback_between_two_nodes_is_an_error_that_says_what_to_do(two_nodes, tmp_path: pathlib.Path):

@@ -208,7 +208,7 @@ def test_demo_says_in_a_line_why_it_shows_no_links(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: name)
 
     def refuse(*_links):
-        raise shaped_links.RigError("RTNETLINK answers:\nOperation not permitted")
+        raise shaped_links.HostError("RTNETLINK answers:\nOperation not permitted")
 
     monkeypatch.setattr(shaped_links, "make_linked_nodes", refuse)
     with pytest.raises(shaped_links.NotHere) as refused:

@@ -1,10 +1,14 @@
 """The cluster that the PyTorch tests share. A module of its own, as processes of the tests import it by name: there are
 several conftest modules."""
 
+import contextlib
 import dataclasses
 import os
 import sys
 import uuid
+from collections.abc import Iterator
+
+import hosts.cluster
 
 # Before its arguments, the script and the script's.
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
@@ -32,3 +36,14 @@ class Cluster:
             "SHOAL_CHECKSUMS": "1",
             "SHOAL_NODE_REDUCE": "off",
         } | more
+
+
+@contextlib.contextmanager
+def start_cluster() -> Iterator[Cluster]:
+    with hosts.cluster.Cluster() as started:
+        started.environment["SHOAL_SERVER_FLIGHT_RECORDER"] = "off"  # groups fail on purpose
+        started.start_scheduler()
+        servers = [started.launch_server("--net-device", "lo") for _ in range(2)]
+        for server in servers:
+            server.listens_at()
+        yield Cluster(started.scheduler_address, tuple(server.pid for server in servers))

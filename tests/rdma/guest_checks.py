@@ -21,9 +21,11 @@ import traceback
 from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "process"))
+sys.path.insert(0, str(HERE.parent))
 
-from cluster import LOOPBACK, PROGRAMS, SERVER_LISTENS, TIME_FACTOR, Cluster, Process, program
+from hosts.cluster import PROGRAMS, SERVER_LISTENS, Cluster, program
+from hosts.node import LOOPBACK
+from hosts.process import TIME_FACTOR, Process
 
 NOBODY = 65534
 CHECKS: dict[str, "Check"] = {}
@@ -69,19 +71,6 @@ RC_AT_THE_RANKS_END = Network(address=LOOPBACK, server_device="rxe1:1", worker_d
 # UD needs the GID of the IPv6 address: with Soft-RoCE it does not get through from IPv4 ones.
 UD = Network("fd00::1", "ud_verbs", environment=(("UCX_IB_GID_INDEX", "2"), ("UCX_TCP_AF_PRIO", "inet6")))
 UD_OVER_CABLE = dataclasses.replace(UD, worker_device="rxe1:1")
-
-
-@contextlib.contextmanager
-def another_cluster():
-    """For checks that need several, one after the other. What it said is shown if the check fails."""
-    cluster = Cluster()
-    try:
-        yield cluster
-    except Exception:
-        print(cluster)
-        raise
-    finally:
-        cluster.end()
 
 
 def start_scheduler(cluster: Cluster) -> None:
@@ -182,7 +171,7 @@ def check_digests_equal_those_over_tcp(cluster: Cluster) -> None:
         (dataclasses.replace(RC, environment=keepalive), "rc_verbs/rxe0:1"),
         (UD, "ud_verbs/rxe0:1"),
     ]:
-        with another_cluster() as own:
+        with Cluster() as own:
             start_scheduler(own)
             start_servers(own, network, 2)
             # Eager and rendezvous. Soft-RoCE's UD is slow under emulation: a second for a mebibyte.
@@ -272,7 +261,7 @@ def go_on_to_the_end(ranks: list[Process], rounds: int) -> set[str]:
 
 @functools.cache
 def undisturbed_digests() -> frozenset[str]:
-    with another_cluster() as own:
+    with Cluster() as own:
         start_scheduler(own)
         start_servers(own, TCP_OVER_LOOPBACK, 1)
         return frozenset(go_on_to_the_end(start_survivors(own, TCP_OVER_LOOPBACK, 1), SURVIVORS_ROUNDS))
@@ -488,7 +477,7 @@ def run_check(name: str) -> dict:
     failure = ""
     cluster = Cluster()
     started = time.monotonic()
-    with contextlib.redirect_stdout(said):
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:
             # Old devices go when the kernel has given up on what the last check left in them.
             make_devices = ["sh", str(HERE / "guest_devices.sh"), wanted.devices]

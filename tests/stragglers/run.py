@@ -28,10 +28,9 @@ import time
 from collections.abc import Callable, Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/process"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/process")]
 
-from cluster import Cluster
-from linked_cluster import LinkedCluster, linked_cluster, shape_link
+from hosts.cluster import Cluster, linked_cluster
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 RANKS = 4
@@ -77,7 +76,7 @@ def compute(more_us: int = 0) -> list[str]:
     return ["--pause", str(COMPUTE_US + more_us)]
 
 
-def start_ranks(cluster: LinkedCluster, more: dict[int, list[str]]) -> None:
+def start_ranks(cluster: Cluster, more: dict[int, list[str]]) -> None:
     for rank, node in enumerate(cluster.network.workers):
         with cluster.on(node):
             own = ["--net-device", node.device, "--network-only", "--min-servers", str(SERVERS)]
@@ -94,12 +93,11 @@ def over_tcp(
     """`more`: of ranks, options in place of the usual ones. `rates`: of ranks' links, up and down."""
     with linked_cluster(RANKS, SERVERS) as cluster:
         for number, node in enumerate(cluster.network.workers):
-            shape_link(cluster.network, node, *(rates or {}).get(number, (RATE_MBIT, RATE_MBIT)))
+            cluster.network.shape_link(node, *(rates or {}).get(number, (RATE_MBIT, RATE_MBIT)))
         for number, node in enumerate(cluster.network.servers):
-            shape_link(cluster.network, node, RATE_MBIT / 2 if slow_server and number == 0 else RATE_MBIT)
-        cluster.start_scheduler_on_control(LEASE_TTL_MS)
-        for server in [cluster.launch_server_on(node, *server_options) for node in cluster.network.servers]:
-            server.wait_for_line("shoal-server .* listening on")
+            cluster.network.shape_link(node, RATE_MBIT / 2 if slow_server and number == 0 else RATE_MBIT)
+        cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+        cluster.start_servers(*server_options)
         start_ranks(cluster, more or {})
         yield cluster
 
@@ -113,8 +111,7 @@ def over_shared_memory(
     server_count: int = SERVERS,
 ) -> Iterator[Cluster]:
     """`more`: of ranks, options in place of the usual ones. Without servers the ranks reduce within their node."""
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         servers = [cluster.start_server(f"server-{number}", *server_options) for number in range(server_count)]
         for rank in range(RANKS):
@@ -122,8 +119,6 @@ def over_shared_memory(
             cluster.start_perf_rank(rank, RANKS, *OPTIONS, *own, *(more or {}).get(rank, usual or compute()))
         with servers[0].stopped_in_turns(TURN_S) if slow_server else contextlib.nullcontext():
             yield cluster
-    finally:
-        cluster.end()
 
 
 def cases() -> list[Case]:

@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 
-from cluster import LOOPBACK, ROOT, SERVER_LISTENS, Cluster
+from hosts.cluster import ROOT, SERVER_LISTENS, Cluster
+from hosts.node import LOOPBACK
 
 SUITES = ("ucx_transport_test", "ucx_process_test", "ucx_settings_test", "ucx_strangers_test")
 SUITES += ("handshake_sockets_test", "combined_transport_test")
@@ -85,10 +86,9 @@ def digest_of_ranks(cluster: Cluster, job: str, builds: list[Build], report: pat
 
 @pytest.fixture
 def cluster():
-    started = Cluster()
-    started.start_scheduler()
-    yield started
-    started.end()
+    with Cluster() as started:
+        started.start_scheduler()
+        yield started
 
 
 def cluster_digest(cluster: Cluster, servers: list[Build], ranks: list[Build], folder: pathlib.Path) -> str:
@@ -99,12 +99,9 @@ def cluster_digest(cluster: Cluster, servers: list[Build], ranks: list[Build], f
 
 @pytest.fixture(scope="module")
 def own_digest(tmp_path_factory: pytest.TempPathFactory) -> str:
-    started = Cluster()
-    try:
+    with Cluster() as started:
         started.start_scheduler()
         return cluster_digest(started, [OWN, OWN], [OWN] * 3, tmp_path_factory.mktemp("own"))
-    finally:
-        started.end()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -22,10 +22,12 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/process"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/process")]
 
-from cluster import LOOPBACK, PATIENCE_S, RANK_PROGRAM, SCHEDULER_LISTENS, SERVER_LISTENS, Cluster, Process, free_ports
-from etcd_process import Etcd
+from hosts.cluster import RANK_PROGRAM, Cluster, free_ports
+from hosts.etcd import Etcd
+from hosts.node import LOOPBACK, HostError
+from hosts.process import Process
 from job_runs import digests, let_go_on, wait_for_line_of_all
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -108,28 +110,24 @@ class Walk:
         options = ["--state-file", str(folder / "state")]
         if schedulers > 1:
             options = ["--store", f"etcd://{Etcd(cluster, folder).address}/upgrade", "--leader-lease", "2000"]
-        self.scheduler_options = [*options, "--lease-ttl", str(LEASE_TTL_MS)]
+        self.scheduler_options = options
         self.schedulers: dict[str, Process] = {}
         for port in free_ports(schedulers):
             self.start_scheduler(build, f"{LOOPBACK}:{port}")
-        cluster.scheduler_address = ",".join(self.schedulers)
         self.servers = {name: self.start_server(build, name) for name in SERVERS}
 
     def start_scheduler(self, build: Build, address: str) -> None:
-        command = [build.file("bin/shoal-scheduler"), "--listen", address, *self.scheduler_options]
-        process = self.cluster.start(command)
-        process.wait_for_line(SCHEDULER_LISTENS)
-        self.schedulers[address] = process
+        self.schedulers[address] = self.with_programs_of(build).start_scheduler(
+            *self.scheduler_options, listen=address, lease_ttl_ms=LEASE_TTL_MS
+        )
+        self.cluster.scheduler_address = ",".join(self.schedulers)
 
     def start_server(self, build: Build, name: str) -> Process:
-        command = [build.file("bin/shoal-server"), "--scheduler", self.cluster.scheduler_address]
-        server = self.cluster.start([*command, "--advertise", LOOPBACK, "--name", name])
-        server.wait_for_line(SERVER_LISTENS)
-        return server
+        return self.with_programs_of(build).start_server(name)
 
-    def shoalctl(self, build: Build, *arguments: str) -> None:
-        command = [build.file("bin/shoalctl"), "--scheduler", self.cluster.scheduler_address, *arguments]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
+    def with_programs_of(self, build: Build) -> Cluster:
+        self.cluster.programs = build.folder / "bin"
+        return self.cluster
 
     def step(self, what: str) -> None:
         """All jobs reduce a round after what was just done."""
@@ -157,7 +155,7 @@ class Walk:
         """The last one dies while servers of two builds share groups, and its groups go over to the others."""
         *drained, killed = SERVERS
         for name in drained:
-            self.shoalctl(build, "drain", name, "--wait")
+            self.with_programs_of(build).shoalctl_text("drain", name, "--wait")
             self.servers[name].wait()
             self.step(f"server {name} has left")
             self.start_again(build, name)
@@ -198,19 +196,15 @@ class Walk:
 
 
 def undisturbed_digest(build: Build) -> str:
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         with tempfile.TemporaryDirectory() as folder:
             Walk(cluster, pathlib.Path(folder), build, 1)
             return Job(cluster, build, "undisturbed").digest()
-    finally:
-        cluster.end()
 
 
 def walk(old: Build, new: Build, schedulers: int, expected: str) -> list[dict]:
-    """There and back. AssertionError if an op failed, or bits differ."""
-    cluster = Cluster()
-    try:
+    """There and back. HostError if an op failed, AssertionError if bits differ."""
+    with Cluster() as cluster:
         with tempfile.TemporaryDirectory() as folder:
             way = Walk(cluster, pathlib.Path(folder), old, schedulers)
             way.start_job(old, "first")
@@ -220,11 +214,6 @@ def walk(old: Build, new: Build, schedulers: int, expected: str) -> list[dict]:
             way.end_jobs_of(new, expected)
             way.end_jobs_of(old, expected)
             return way.steps
-    except BaseException:
-        print(cluster, file=sys.stderr)
-        raise
-    finally:
-        cluster.end()
 
 
 def page_of(record: dict) -> str:
@@ -256,7 +245,7 @@ def main() -> None:
         print(f"{schedulers} scheduler(s): from {old.name} to {new.name} and back", flush=True)
         try:
             walks.append({"schedulers": schedulers, "steps": walk(old, new, schedulers, expected)})
-        except AssertionError as error:
+        except (AssertionError, HostError) as error:
             sys.exit(f"FAILED: {error}")
     date = datetime.date.today().isoformat()
     machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"

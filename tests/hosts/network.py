@@ -6,15 +6,17 @@ end it is the node's uplink, on the switch's end the output port of a switch. Wh
 dropped.
 """
 
+import contextlib
 import dataclasses
 import os
-import subprocess
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from rig.nodes import Node, RigError, open_new_namespace
+from hosts.node import LOOPBACK, HostError, Node, open_new_namespace
 
 MEND_S = 30
+NOBODYS_CARD = "02:00:00:00:00:01"
 # For every contender: what the kernel is set to differs from machine to machine. It is a property of routes here,
 # because only the machine's first namespace may make a default of an algorithm that is restricted there.
 CONGESTION_CONTROL = "cubic"
@@ -55,7 +57,7 @@ class Network:
 
     def __init__(self):
         self.namespaces: list[int] = []
-        self.switch = -1  # the namespace of the switch
+        self.switch: Node | None = None  # None: there are no links
         self.ports: dict[str, str] = {}  # the switch's device to each linked node, by the node's name
         self.workers: list[Node] = []
         self.servers: list[Node] = []
@@ -74,11 +76,15 @@ class Network:
     def new_namespace(self) -> int:
         namespace = open_new_namespace()
         self.namespaces.append(namespace)
-        run_in(namespace, ["ip", "link", "set", "lo", "up"])
         # /proc/sys/net is that of the process that opens it.
         lines = [f"[ ! -e /proc/sys/{name} ] || echo {value} > /proc/sys/{name}" for name, value in SYSCTLS.items()]
-        run_in(namespace, ["sh", "-e"], "\n".join(lines))
+        Node("setup", namespace=namespace).run(["sh", "-e"], "\n".join(["ip link set lo up", *lines]))
         return namespace
+
+    def add_switches(self, count: int = 1) -> None:
+        self.switch = Node("switch", namespace=self.new_namespace())
+        for name in map(switch_name, range(count)):
+            self.switch.run_batch("ip", f"link add {name} type bridge", f"link set {name} up")
 
     def pull_cable(self, node: Node) -> None:
         """Both ends see that nothing is there any more."""
@@ -94,20 +100,26 @@ class Network:
         deadline = time.monotonic() + MEND_S
         while not self.is_mended(node):
             if time.monotonic() > deadline:
-                raise RigError(f"the cable of {node.name} carries nothing {MEND_S} s after it was mended")
+                raise HostError(f"the cable of {node.name} carries nothing {MEND_S} s after it was mended")
             time.sleep(0.01)
 
     def is_mended(self, node: Node) -> bool:
-        port = run_in(self.switch, ["ip", "-o", "-d", "link", "show", "dev", self.ports[node.name]])
-        device = run_in(node.namespace, ["ip", "-o", "link", "show", "dev", node.device])
+        port = self.switch.run(["ip", "-o", "-d", "link", "show", "dev", self.ports[node.name]])
+        device = node.run(["ip", "-o", "link", "show", "dev", node.device])
         return "bridge_slave state forwarding" in port and "state UP" in device
 
     def set_port(self, node: Node, setting: str) -> None:
-        run_in(self.switch, ["ip", "-batch", "-"], f"link set {self.ports[node.name]} {setting}\n")
+        self.switch.run_batch("ip", f"link set {self.ports[node.name]} {setting}")
+
+    def shape_link(self, node: Node, up_mbit: float | None, down_mbit: float | None = None) -> None:
+        """The node's link has these rates from now on. `up_mbit` None: no limit; `down_mbit` None: as up."""
+        shape_device(node, node.device, up_mbit and LinkShape(up_mbit))
+        down_mbit = down_mbit or up_mbit
+        shape_device(self.switch, self.ports[node.name], down_mbit and LinkShape(down_mbit))
 
     def traffic(self, node: Node) -> Traffic:
         """Of the node's devices, since they were made."""
-        text = run_in(node.namespace, ["cat", "/proc/net/dev"])
+        text = node.run(["cat", "/proc/net/dev"])
         counts = dict(line.strip().split(":", 1) for line in text.splitlines() if ":" in line)
         columns = [counts[device].split() for device in node.device.split(",")]
         # Eight columns of what came, and as many of what went.
@@ -128,7 +140,7 @@ class Network:
         """TCP's extended counters (as nstat names them, without the prefix TcpExt), summed over all nodes."""
         sums: dict[str, int] = {}
         for node in self.nodes():
-            lines = run_in(node.namespace, ["cat", "/proc/net/netstat"]).splitlines()
+            lines = node.run(["cat", "/proc/net/netstat"]).splitlines()
             for names, values in zip(lines[::2], lines[1::2]):
                 if names.startswith("TcpExt:"):
                     for name, value in zip(names.split()[1:], values.split()[1:]):
@@ -136,24 +148,71 @@ class Network:
         return sums
 
 
-def run_in(namespace: int, command: list[str], text: str = "") -> str:
-    node = Node("setup", "", "", namespace)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, preexec_fn=node.enter, timeout=60)
-    if done.returncode != 0:
-        raise RigError(f"{' '.join(command)} failed:\n{text}\n{done.stderr.strip()}")
-    return done.stdout
+def shape_device(node: Node, device: str, shape: LinkShape | None) -> None:
+    """What leaves the node by the device. None: without a limit."""
+    if shape is None:
+        if "tbf" in node.run(["tc", "qdisc", "show", "dev", device, "root"]):
+            node.run(["tc", "qdisc", "delete", "dev", device, "root"])
+        return
+    setting = f"rate {shape.rate_mbit}mbit burst {shape.burst_kib}kb limit {shape.port_buffer_kib}kb"
+    node.run(["tc", "qdisc", "replace", "dev", device, "root", "tbf", *setting.split()])
+
+
+def cut_way(sender: Node, receiver: Node) -> None:
+    """What the one sends to the other goes to a card that nobody has; nobody is told, and both reach everybody else."""
+    card = ["lladdr", NOBODYS_CARD, "dev", sender.device, "nud", "permanent"]
+    sender.run(["ip", "neighbour", "replace", receiver.address, *card])
+
+
+def cut_path(one: Node, other: Node) -> None:
+    cut_way(one, other)
+    cut_way(other, one)
+
+
+def mend_way(sender: Node, receiver: Node) -> None:
+    sender.run(["ip", "neighbour", "delete", receiver.address, "dev", sender.device])
+
+
+def slow_down_way(sender: Node, receiver: Node, rate_mbit: float) -> None:
+    """What the one sends to the other goes at this rate from now on, and nothing else is held up."""
+    device = f"dev {sender.device}"
+    sender.run_batch(
+        "tc",
+        f"qdisc replace {device} root handle 1: htb default 10",
+        f"class replace {device} parent 1: classid 1:10 htb rate 10gbit",
+        f"class replace {device} parent 1: classid 1:20 htb rate {rate_mbit}mbit",
+        f"filter replace {device} parent 1: protocol ip prio 1 handle 800::800"
+        f" u32 match ip dst {receiver.address}/32 flowid 1:20",
+    )
 
 
 def make_one_node(worker_count: int, server_count: int) -> Network:
-    """All processes on one node with nothing but a loopback device. RigError without root."""
+    """All processes on one node with nothing but a loopback device. HostError without root."""
     network = Network()
-    node = Node("node", "127.0.0.1", "lo", network.new_namespace())
-    route = "route replace local {} dev lo table local scope host src 127.0.0.1 congctl " + CONGESTION_CONTROL + "\n"
-    run_in(node.namespace, ["ip", "-batch", "-"], route.format("127.0.0.0/8") + route.format("127.0.0.1"))
+    node = Node("node", LOOPBACK, "lo", network.new_namespace())
+    route = f"dev lo table local scope host src {LOOPBACK} congctl {CONGESTION_CONTROL}"
+    node.run_batch("ip", *(f"route replace local {to} {route}" for to in ("127.0.0.0/8", LOOPBACK)))
     network.control = node
     network.workers = [node] * worker_count
     network.servers = [node] * server_count
     return network
+
+
+@contextlib.contextmanager
+def closed_on_error(network: Network) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        network.__exit__()
+        raise
+
+
+def make_named_nodes(names: list[str]) -> tuple[Network, dict[str, Node]]:
+    """Each with a link that has no limit. HostError without root."""
+    network = Network()
+    with closed_on_error(network):
+        network.add_switches()
+        return network, {name: add_node(network, name, None) for name in names}
 
 
 def make_linked_nodes(
@@ -164,13 +223,10 @@ def make_linked_nodes(
 ) -> Network:
     """A node for each link (None: one without a limit) and one for control. `workers` names each of theirs
     `ranks_per_node` times, one after the other. With several networks a worker's node has such a link to each of them,
-    and servers are in them by turns. RigError without root, or if ip or tc fails."""
+    and servers are in them by turns. HostError without root, or if ip or tc fails."""
     network = Network()
-    try:
-        network.switch = network.new_namespace()
-        for number in range(network_count):
-            switch = switch_name(number)
-            run_in(network.switch, ["ip", "-batch", "-"], f"link add {switch} type bridge\nlink set {switch} up\n")
+    with closed_on_error(network):
+        network.add_switches(network_count)
         everywhere = tuple(range(network_count))
         network.control = add_node(network, "control", None, everywhere)
         nodes = [add_node(network, f"worker-{i}", link, everywhere) for i, link in enumerate(worker_links)]
@@ -180,9 +236,6 @@ def make_linked_nodes(
             network.servers.append(add_node(network, f"server-{i}", link, (i % network_count,)))
         shapes = [link for link in [*worker_links, *server_links] if link is not None]
         network.port_buffer_kib = min((link.port_buffer_kib for link in shapes), default=None)
-    except BaseException:
-        network.__exit__()
-        raise
     return network
 
 
@@ -205,31 +258,25 @@ def add_node(network: Network, name: str, shape: LinkShape | None, networks: tup
         add_link(network, node, each, port, device, address, shape)
     if network.control is not None and 0 not in networks:  # the scheduler's address is in the first network
         way = network.control.more_addresses[networks[0] - 1]
-        run_in(node.namespace, ["ip", "route", "add", f"{network.control.address}/32", "via", way])
+        node.run(["ip", "route", "add", f"{network.control.address}/32", "via", way])
     return node
 
 
 def add_link(
     network: Network, node: Node, network_number: int, port: str, device: str, address: str, shape: LinkShape | None
 ) -> None:
-    run_in(
-        network.switch,
-        ["ip", "-batch", "-"],
-        f"link add {port} type veth peer name {device} netns {node.namespace_path()}\n"
-        f"link set {port} master {switch_name(network_number)} up\n",
+    network.switch.run_batch(
+        "ip",
+        f"link add {port} type veth peer name {device} netns {node.namespace_path()}",
+        f"link set {port} master {switch_name(network_number)} up",
     )
     all_addresses = f"10.{64 + network_number}.0.0/16"
-    run_in(
-        node.namespace,
-        ["ip", "-batch", "-"],
-        f"link set {device} up\naddr add {address}/16 dev {device} noprefixroute\n"
-        f"route add {all_addresses} dev {device} scope link src {address} congctl {CONGESTION_CONTROL}\n",
+    node.run_batch(
+        "ip",
+        f"link set {device} up",
+        f"addr add {address}/16 dev {device} noprefixroute",
+        f"route add {all_addresses} dev {device} scope link src {address} congctl {CONGESTION_CONTROL}",
     )
     if shape is not None:
-        for namespace, end in ((network.switch, port), (node.namespace, device)):
-            run_in(
-                namespace,
-                ["tc", "-batch", "-"],
-                f"qdisc replace dev {end} root tbf rate {shape.rate_mbit}mbit burst {shape.burst_kib}kb"
-                f" limit {shape.port_buffer_kib}kb\n",
-            )
+        shape_device(network.switch, port, shape)
+        shape_device(node, device, shape)

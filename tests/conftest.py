@@ -1,0 +1,1 @@
+"""That it is here lets all tests import the package `hosts`."""

@@ -1,0 +1,54 @@
+"""A real etcd, of one member or several."""
+
+import pathlib
+import shutil
+import urllib.request
+
+from hosts.cluster import Cluster, free_ports
+from hosts.node import LOOPBACK
+from hosts.process import Process
+
+
+def member_command(name: str, folder: pathlib.Path, clients: dict[str, str], peers: dict[str, str]) -> list[str]:
+    """`clients` and `peers`: HOST:PORT of every member, by its name."""
+    client, peer = f"http://{clients[name]}", f"http://{peers[name]}"
+    program = shutil.which("etcd")
+    assert program, "etcd is missing: make setup installs etcd-server"
+    return [
+        *(program, "--data-dir", str(folder), "--name", name, "--log-level", "error", "--unsafe-no-fsync"),
+        *("--listen-client-urls", client, "--advertise-client-urls", client),
+        *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+        *("--initial-cluster", ",".join(f"{each}=http://{where}" for each, where in peers.items())),
+    ]
+
+
+class Etcd:
+    def __init__(self, cluster: Cluster, folder: pathlib.Path, members: int = 1):
+        addresses = iter([f"{LOOPBACK}:{port}" for port in free_ports(2 * members)])
+        names = [f"member{number}" for number in range(members)]
+        clients, peers = dict(zip(names, addresses)), dict(zip(names, addresses))
+        self.address = ",".join(clients.values())
+        self.by_address: dict[str, Process] = {
+            clients[name]: cluster.start(member_command(name, folder / name, clients, peers)) for name in names
+        }
+        cluster.wait_until(lambda: all("true" in self.read(each, "health") for each in self.by_address), "etcd is well")
+
+    @property
+    def process(self) -> Process:
+        """Of the only member."""
+        (process,) = self.by_address.values()
+        return process
+
+    def leader(self) -> Process:
+        leads = "etcd_server_is_leader 1\n"
+        (address,) = [each for each in self.by_address if leads in self.read(each, "metrics")]
+        return self.by_address[address]
+
+    def read(self, address: str, page: str) -> str:
+        """Empty: it does not answer yet."""
+        assert self.by_address[address].running(), self.by_address[address]
+        try:
+            with urllib.request.urlopen(f"http://{address}/{page}", timeout=5) as answer:
+                return answer.read().decode()
+        except OSError:
+            return ""
