@@ -19,7 +19,7 @@ import summary
 from contenders import roster
 from contenders.case import Case
 from rig.calibration import calibrate
-from hosts.left_over import OWNER_VARIABLE, clean_left_over
+from hosts.left_over import clean_left_over, processes_of
 from hosts.network import LinkShape, Network, make_linked_nodes, make_one_node
 from hosts.node import HostError, Node
 from hosts.process import Process, Processes
@@ -137,17 +137,6 @@ def test_shoal_reduces_right_over_shaped_links():
     assert len(measured.server_bytes) == 2
 
 
-def processes_of_owner(pid: int) -> list[int]:
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and f"{OWNER_VARIABLE}={pid}.".encode() in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            pass
-    return found
-
-
 @needs_root
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGKILL])
 def test_no_process_outlives_its_rig(way: signal.Signals):
@@ -167,7 +156,7 @@ def test_no_process_outlives_its_rig(way: signal.Signals):
             assert owner.stdout.readline() == "ready\n"
             # A process that is just becoming another program shows no environment for a moment.
             deadline = time.monotonic() + DEADLINE_S
-            while len(processes_of_owner(owner.pid)) != 2:
+            while len(processes_of(owner.pid)) != 2:
                 assert time.monotonic() < deadline, "the rig's two processes don't show"
             owner.send_signal(way)
             owner.wait(timeout=DEADLINE_S)
@@ -176,7 +165,7 @@ def test_no_process_outlives_its_rig(way: signal.Signals):
     if way == signal.SIGKILL:
         clean_left_over()  # what the next run begins with
     deadline = time.monotonic() + DEADLINE_S
-    while processes_of_owner(owner.pid):
+    while processes_of(owner.pid):
         assert time.monotonic() < deadline, "a process of the rig is still there"
         time.sleep(0.01)
 

@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from hosts.left_over import marked_processes, own_mark
+from hosts.left_over import processes_of
 
 SHARED_MEMORY = pathlib.Path("/dev/shm")
 
@@ -50,7 +50,7 @@ class Before:
         self.namespaces = [os.dup(each) for each in namespaces]
 
     def left(self, folder: pathlib.Path) -> list[str]:
-        found = [f"process {pid}" for pid, mark in marked_processes() if mark == own_mark()]
+        found = [f"process {pid}" for pid in processes_of(os.getpid())]
         found += processes_in(self.namespaces)
         # Other programs use the machine too: theirs is mapped by somebody who lives.
         found += [

@@ -20,7 +20,7 @@ from chaos.schedule import SCHEDULES
 from chaos.shape import SHAPES
 
 from hosts.cluster import ROOT, need_root
-from hosts.left_over import marked_processes
+from hosts.left_over import processes_of
 
 RUN = [sys.executable, str(ROOT / "tests" / "chaos" / "run.py")]
 SECONDS = float(os.environ.get("SHOAL_CHAOS_SECONDS", 180))
@@ -103,12 +103,12 @@ def test_a_run_that_is_ended_leaves_nothing_behind(number: signal.Signals):
     for line in process.stderr:
         if "are at work" in line:
             break
-    owned = [pid for pid, mark in marked_processes() if mark.startswith(f"{process.pid}.")]
+    owned = processes_of(process.pid)
     assert len(owned) > 10
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "everything is cleaned up" in errors
-    assert [pid for pid, mark in marked_processes() if mark.startswith(f"{process.pid}.")] == []
+    assert processes_of(process.pid) == []
 
 
 def test_a_run_that_is_killed_takes_its_programs_along():
@@ -121,7 +121,7 @@ def test_a_run_that_is_killed_takes_its_programs_along():
     process.kill()
     process.communicate(timeout=30)
     deadline = time.monotonic() + 10
-    while left := [pid for pid, mark in marked_processes() if mark.startswith(f"{process.pid}.")]:
+    while left := processes_of(process.pid):
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
 

@@ -42,6 +42,11 @@ def marked_processes() -> list[tuple[int, str]]:
     return found
 
 
+def processes_of(owner: int) -> list[int]:
+    """Those that the process with this pid started, and their own."""
+    return [pid for pid, mark in marked_processes() if mark.startswith(f"{owner}.")]
+
+
 def kill_marked(mark: str) -> None:
     for pid, found in marked_processes():
         if found == mark:
