@@ -31,11 +31,10 @@ TEST(OpenGroups, OfSeveralIoThreadsAreAddedUp) {
 }
 
 TEST(OpenGroups, WhoHasLeftIsNotAmongThem) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(3);
-  server.GiveNote(peers[1], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 1)));
+  ServerDriver server(3);
+  server.GiveNote(server.peers[1], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 1)));
   EXPECT_EQ(DescribeOpenGroups(server.machine().open_groups()), "group 1 of job 9 (ranks 0, 2)");
-  server.Down(peers[0]);
+  server.Down(server.peers[0]);
   EXPECT_EQ(DescribeOpenGroups(server.machine().open_groups()), "group 1 of job 9 (ranks 0, 2)") << "it may come back";
 }
 

@@ -79,9 +79,8 @@ TEST_F(ServerThatGaveARankUp, RefusesItInEveryEpochOnceARankHasFailedIt) {
 }
 
 TEST(ServerLosses, AsLongAsTheSchedulerIsHeardItDecides) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(3);
-  server.Down(peers[1]);
+  ServerDriver server(3);
+  server.Down(server.peers[1]);
   for (int i = 0; i < 100; ++i) {
     server.TickAt(server.now.monotonic_ns + kNsPerS);
     server.Order(SchedulerHeard{.lease_ttl_ns = ServerDriver::kLeaseTtlNs});
@@ -98,10 +97,9 @@ TEST(ServerLosses, AsLongAsTheSchedulerIsHeardItDecides) {
 }
 
 TEST(ServerLosses, ALongerLeaseMakesItMorePatient) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   server.Order(SchedulerHeard{.lease_ttl_ns = 60 * kNsPerS});
-  server.Down(peers[1]);
+  server.Down(server.peers[1]);
   server.TickAt(server.now.monotonic_ns + ServerPatienceNs(60 * kNsPerS, false) - 1);
   EXPECT_THAT(server.notes, IsEmpty());
   server.TickAt(server.now.monotonic_ns + 1);
@@ -109,10 +107,9 @@ TEST(ServerLosses, ALongerLeaseMakesItMorePatient) {
 }
 
 TEST(ServerLosses, TheEndOfASchedulerInsideAWorkerIsThatOfARank) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   server.Order(SchedulerHeard{.lease_ttl_ns = ServerDriver::kLeaseTtlNs, .is_colocated = true});
-  server.Down(peers[0]);
+  server.Down(server.peers[0]);
   server.TickAt(server.now.monotonic_ns + ServerDriver::kLeaseTtlNs - 1);
   EXPECT_THAT(server.notes, IsEmpty());
   server.TickAt(server.now.monotonic_ns + 1);
@@ -120,10 +117,9 @@ TEST(ServerLosses, TheEndOfASchedulerInsideAWorkerIsThatOfARank) {
 }
 
 TEST(ServerLosses, ASchedulerThatHasLostItsStateDecidesNothingAboutTheGroupsThatItForgot) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   server.Order(TokenKeyChanged{});
-  server.Down(peers[1]);
+  server.Down(server.peers[1]);
   const uint64_t since_ns = server.now.monotonic_ns;
   server.TickAt(since_ns + ServerDriver::kLeaseTtlNs - 1);
   server.Order(SchedulerHeard{.lease_ttl_ns = ServerDriver::kLeaseTtlNs});
@@ -134,11 +130,10 @@ TEST(ServerLosses, ASchedulerThatHasLostItsStateDecidesNothingAboutTheGroupsThat
 
 // Its process may have run a server as well, so that the group moves before the scheduler hears of the rank.
 TEST(ServerLosses, AnAbsentRankIsNamedUntilItComesBackInANewEpoch) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(3);
+  ServerDriver server(3);
   server.JoinAll(2, 2);
   EXPECT_THAT(server.counters().absent_ranks, IsEmpty());
-  server.Down(peers[1], absl::UnavailableError("connection reset by peer"));
+  server.Down(server.peers[1], absl::UnavailableError("connection reset by peer"));
   const uint64_t since_ns = server.now.monotonic_ns;
   server.TickAt(since_ns + kNsPerS);
   AbsentRank absent{.job = JobId(9),
@@ -149,7 +144,7 @@ TEST(ServerLosses, AnAbsentRankIsNamedUntilItComesBackInANewEpoch) {
                     .because = "server server-a lost its connection: connection reset by peer"};
   EXPECT_THAT(server.counters().absent_ranks, ElementsAre(absent));
   for (uint64_t epoch = 4; epoch < 6; ++epoch) {
-    server.Hello(peers[0], server.Token(0, 3), epoch);
+    server.Hello(server.peers[0], server.Token(0, 3), epoch);
     absent.epoch = Epoch(epoch);
     EXPECT_THAT(server.counters().absent_ranks, ElementsAre(absent));
   }
@@ -158,12 +153,11 @@ TEST(ServerLosses, AnAbsentRankIsNamedUntilItComesBackInANewEpoch) {
 }
 
 TEST(ServerLosses, AGroupWithoutAnyRankIsGivenUpAtOnce) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1));
-  server.Down(peers[0]);
+  ServerDriver server(2);
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1));
+  server.Down(server.peers[0]);
   EXPECT_EQ(server.counters().groups_open, 1u);
-  server.GiveNote(peers[1], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 1)));
+  server.GiveNote(server.peers[1], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 1)));
   EXPECT_EQ(server.counters().groups_open, 1u) << "the network writes to its memory";
   server.LandAll();
   EXPECT_EQ(server.counters().groups_open, 0u);

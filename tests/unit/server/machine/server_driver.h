@@ -43,6 +43,10 @@ class ServerDriver {
   }
 
   explicit ServerDriver(const ServerMachineOptions& options = Options()) : key_(options.token_key), machine_(options) {}
+  // With a group of so many ranks (JoinAll).
+  explicit ServerDriver(uint32_t ranks, const ServerMachineOptions& options = Options()) : ServerDriver(options) {
+    peers = JoinAll(ranks);
+  }
 
   // ---- events ----
 
@@ -147,12 +151,12 @@ class ServerDriver {
     return peer;
   }
   std::vector<PeerId> JoinAll(uint32_t size, uint64_t group = 1, uint32_t chunk_bytes = 1024) {
-    std::vector<PeerId> peers;
-    for (uint32_t rank = 0; rank < size; ++rank) peers.push_back(Join(rank, size, group, chunk_bytes));
+    std::vector<PeerId> joined;
+    for (uint32_t rank = 0; rank < size; ++rank) joined.push_back(Join(rank, size, group, chunk_bytes));
     EXPECT_EQ(notes.size(), size);
     for (const SeenNote& note : notes) EXPECT_EQ(note.header.type, FrameType::kWelcome) << note.text();
     Clear();
-    return peers;
+    return joined;
   }
   // A push of fp32 with the default chunk size.
   static FrameHeader PushHeader(uint32_t rank, uint64_t op, uint32_t chunk = 0, uint64_t elements = 256,
@@ -203,6 +207,7 @@ class ServerDriver {
   ServerMachine& machine() { return machine_; }
 
   Now now{.monotonic_ns = 1'000'000'000, .unix_ms = kNowUnixS * 1000};
+  std::vector<PeerId> peers;  // of the ranks that it was made with
   std::vector<SeenNote> notes;
   std::vector<AcceptAction> accepts;
   std::vector<OfferId> declines;

@@ -13,16 +13,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(ServerMembership, LeavingAndByeAreOrderly) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.GiveNote(peers[0], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 0)));
+  ServerDriver server(2);
+  server.GiveNote(server.peers[0], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 0)));
   EXPECT_TRUE(server.notes.empty());
-  server.GiveNote(peers[0], MakeNote({.type = FrameType::kBye}));
+  server.GiveNote(server.peers[0], MakeNote({.type = FrameType::kBye}));
   EXPECT_EQ(server.TakeNote().header.type, FrameType::kBye);
-  server.Down(peers[0], absl::OkStatus());
-  server.GiveNote(peers[1], MakeNote({.type = FrameType::kBye}));
+  server.Down(server.peers[0], absl::OkStatus());
+  server.GiveNote(server.peers[1], MakeNote({.type = FrameType::kBye}));
   EXPECT_EQ(server.TakeNote().header.type, FrameType::kBye);
-  server.Down(peers[1], absl::OkStatus());
+  server.Down(server.peers[1], absl::OkStatus());
   EXPECT_TRUE(server.notes.empty()) << server.notes[0].text();
   EXPECT_EQ(server.counters().slot_memory_used_bytes, 0u);
   EXPECT_EQ(server.counters().groups_failed, 0u);
@@ -42,25 +41,24 @@ TEST(ServerMembership, AConnectionThatHoldsTwoRanksLeavesThemOneByOne) {
 }
 
 TEST(ServerMembership, WhoLeavesTakesItsHeldPushesAlong) {
-  ServerDriver server(ServerDriver::Options(64 << 20, 2048));
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  for (uint32_t chunk = 0; chunk < 4; ++chunk) server.Push(peers[1], ServerDriver::PushHeader(1, 1, chunk, 8 * 256));
-  const OfferId held = server.Push(peers[0], ServerDriver::PushHeader(0, 1, 4, 8 * 256));
-  server.GiveNote(peers[0], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 0)));
+  ServerDriver server(2, ServerDriver::Options(64 << 20, 2048));
+  for (uint32_t chunk = 0; chunk < 4; ++chunk)
+    server.Push(server.peers[1], ServerDriver::PushHeader(1, 1, chunk, 8 * 256));
+  const OfferId held = server.Push(server.peers[0], ServerDriver::PushHeader(0, 1, 4, 8 * 256));
+  server.GiveNote(server.peers[0], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 0)));
   EXPECT_THAT(server.declines, ElementsAre(held)) << "an offer nobody answers holds the sender's memory";
 }
 
 TEST(ServerMembership, AGroupThatAWorkerGivesUpIsGivenUpForAllWithItsWords) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.GiveNote(peers[1], MakeTextNote(ServerDriver::Header(FrameType::kGroupFailed, 1), "out of patience"));
+  ServerDriver server(2);
+  server.GiveNote(server.peers[1], MakeTextNote(ServerDriver::Header(FrameType::kGroupFailed, 1), "out of patience"));
   ASSERT_EQ(server.notes.size(), 2u);
-  EXPECT_EQ(server.notes[0].peer, peers[0]);
+  EXPECT_EQ(server.notes[0].peer, server.peers[0]);
   EXPECT_EQ(server.notes[0].header.type, FrameType::kGroupFailed);
   EXPECT_EQ(server.notes[0].header.rank, Rank(1));
   EXPECT_EQ(server.notes[0].text(), "out of patience");
   server.notes.clear();
-  server.GiveNote(peers[0], MakeTextNote(ServerDriver::Header(FrameType::kGroupFailed, 0), "me too"));
+  server.GiveNote(server.peers[0], MakeTextNote(ServerDriver::Header(FrameType::kGroupFailed, 0), "me too"));
   EXPECT_TRUE(server.notes.empty()) << "a group fails once";
 }
 
@@ -82,12 +80,11 @@ TEST(ServerMembership, DrainingOpensNoNewGroupButCompletesThoseThatAreOpen) {
 }
 
 TEST(ServerMembership, AKeyThatChangesConcernsNewGroupsOnly) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(1);
+  ServerDriver server(1);
   TokenKey key;
   key.fill(std::byte{9});
   server.Order(TokenKeyChanged{key});
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1));
   EXPECT_EQ(server.accepts.size(), 1u);
   server.Join(0, 1, 2);
   server.TickAt(server.now.monotonic_ns + kNsPerS);

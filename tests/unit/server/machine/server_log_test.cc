@@ -41,8 +41,7 @@ TEST(ServerLog, TellsTheLifeOfAGroup) {
 }
 
 TEST(ServerLog, TellsWhoWasRefusedAndWhy) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   server.Hello(server.Up(), server.Token(1, 2));
   ASSERT_THAT(server.EventKeys(), ElementsAre("hello-refused"));
   EXPECT_THAT(server.events[0].text, StartsWith("hello: rank-taken: rank 1 of the group has said hello"));
@@ -50,13 +49,13 @@ TEST(ServerLog, TellsWhoWasRefusedAndWhy) {
 
   FrameHeader stale = ServerDriver::PushHeader(0, 1);
   stale.epoch = Epoch(2);
-  server.Push(peers[0], stale);
+  server.Push(server.peers[0], stale);
   ASSERT_THAT(server.EventKeys(), ElementsAre("message-refused"));
   EXPECT_EQ(server.events[0].text, "push of op 1, chunk 0: stale-epoch");
   EXPECT_EQ(server.events[0].ids.job, JobId(9));
   server.Clear();
 
-  server.GiveOffer(peers[0], EncodeHeader(ServerDriver::PushHeader(0, 1)), 1023);
+  server.GiveOffer(server.peers[0], EncodeHeader(ServerDriver::PushHeader(0, 1)), 1023);
   EXPECT_THAT(server.EventKeys(), Contains("peer-closed"));
 }
 

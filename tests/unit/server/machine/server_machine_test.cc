@@ -74,26 +74,24 @@ TEST(ServerMachine, ARailsMembersAreAskedForOneContributionEachAndItsAverageCoun
 
 // A thread that has small ops looks for the next one, also while it sums large tensors.
 TEST(ServerMachine, LargeOpsDoNotMakeItForgetASmallOne) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   EXPECT_EQ(server.machine().last_small_op_ns(), 0u);
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1, 0, 1 << 20));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1, 0, 1 << 20));
   EXPECT_EQ(server.machine().last_small_op_ns(), 0u);
   server.now.monotonic_ns += 1000;
-  server.Push(peers[0], ServerDriver::PushHeader(0, 2));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 2));
   const uint64_t small_ns = server.machine().last_small_op_ns();
   EXPECT_GT(small_ns, 0u);
   server.now.monotonic_ns += 1000;
-  server.Push(peers[0], ServerDriver::PushHeader(0, 3, 0, 1 << 20));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 3, 0, 1 << 20));
   EXPECT_EQ(server.machine().last_small_op_ns(), small_ns);
 }
 
 TEST(ServerMachine, NoRankIsAlwaysAnsweredFirst) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(3);
+  ServerDriver server(3);
   std::set<PeerId> first;
   for (uint32_t chunk = 0; chunk < 3; ++chunk) {
-    for (uint32_t r = 0; r < 3; ++r) server.Push(peers[r], ServerDriver::PushHeader(r, 1, chunk, 3 * 256));
+    for (uint32_t r = 0; r < 3; ++r) server.Push(server.peers[r], ServerDriver::PushHeader(r, 1, chunk, 3 * 256));
     server.LandAll();
     server.ReduceAll();
     first.insert(server.sends.front().peer);
@@ -103,12 +101,11 @@ TEST(ServerMachine, NoRankIsAlwaysAnsweredFirst) {
 }
 
 TEST(Invariant, I2AContributionCountsOnce) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   const FrameHeader push = ServerDriver::PushHeader(0, 1);
-  server.Push(peers[0], push);
+  server.Push(server.peers[0], push);
   const auto expect_refused = [&](const FrameHeader& header, Refusal refusal, const char* when) {
-    const OfferId offer = server.Push(peers[0], header);
+    const OfferId offer = server.Push(server.peers[0], header);
     EXPECT_EQ(server.TakeRefusal().header.refusal, refusal) << when;
     EXPECT_THAT(server.declines, ElementsAre(offer)) << when;
     server.declines.clear();
@@ -117,7 +114,7 @@ TEST(Invariant, I2AContributionCountsOnce) {
   EXPECT_EQ(server.accepts.size(), 1u);
   server.LandAll();
   expect_refused(push, Refusal::kDuplicate, "after it landed");
-  server.Push(peers[1], ServerDriver::PushHeader(1, 1));
+  server.Push(server.peers[1], ServerDriver::PushHeader(1, 1));
   server.LandAll();
   expect_refused(push, Refusal::kDuplicate, "while it is summed");
   server.ReduceAll();
@@ -131,7 +128,7 @@ TEST(Invariant, I2AContributionCountsOnce) {
   for (uint32_t r = 0; r < 2; ++r) {
     FrameHeader commit = ServerDriver::Header(FrameType::kCommit, r);
     commit.landed_watermark = OpNumber(1);
-    server.GiveNote(peers[r], MakeNote(commit));
+    server.GiveNote(server.peers[r], MakeNote(commit));
   }
   expect_refused(push, Refusal::kStaleOp, "after it was committed");
   EXPECT_EQ(server.counters().chunks_reduced, 1u);
@@ -167,22 +164,20 @@ TEST(Invariant, I2AContributionCountsOnceAlsoWhenItsCopyWasHeldForASlot) {
 }
 
 TEST(ServerMachine, AContributionThatDidNotLandMayBeSentAgain) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(1);
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1));
+  ServerDriver server(1);
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1));
   server.Land(server.accepts.at(0), false);
   server.accepts.clear();
   EXPECT_TRUE(server.reduces.empty());
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1));
   server.LandAll();
   EXPECT_EQ(server.reduces.size(), 1u);
 }
 
 TEST(ServerMachine, RanksThatDisagreeFailTheGroupAndBothAreNamed) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(3);
-  server.Push(peers[2], ServerDriver::PushHeader(2, 1, 0, 256));
-  const OfferId offer = server.Push(peers[1], ServerDriver::PushHeader(1, 1, 0, 200));
+  ServerDriver server(3);
+  server.Push(server.peers[2], ServerDriver::PushHeader(2, 1, 0, 256));
+  const OfferId offer = server.Push(server.peers[1], ServerDriver::PushHeader(1, 1, 0, 200));
   EXPECT_THAT(server.declines, ElementsAre(offer));
   ASSERT_EQ(server.notes.size(), 4u);
   EXPECT_EQ(server.notes[0].header.refusal, Refusal::kLayoutMismatch);
@@ -195,7 +190,7 @@ TEST(ServerMachine, RanksThatDisagreeFailTheGroupAndBothAreNamed) {
         "must make the same calls in the same order");
   }
   server.notes.clear();
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1));
   const SeenNote later = server.TakeRefusal();
   EXPECT_EQ(later.header.refusal, Refusal::kGroupFailedBefore);
   EXPECT_THAT(later.text(), HasSubstr("rank 2 called sum of 256 float32"));
@@ -314,18 +309,17 @@ TEST(ServerMachine, ARankLostWhileAChunkIsReducedOrSentKeepsTheMemoryUntilTheEnd
 }
 
 TEST(ServerMachine, WhoWaitsIsToldForWhomAndHowLong) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(12);
+  ServerDriver server(12);
   const uint64_t start_ns = server.now.monotonic_ns;
-  for (uint32_t r : {0u, 5u}) server.Push(peers[r], ServerDriver::PushHeader(r, 7, 1, 600));
+  for (uint32_t r : {0u, 5u}) server.Push(server.peers[r], ServerDriver::PushHeader(r, 7, 1, 600));
   server.LandAll();
   EXPECT_LE(server.machine().NextDeadlineNs(), start_ns + kNsPerS);
   server.TickAt(start_ns + kNsPerS - 1);
   EXPECT_TRUE(server.notes.empty());
   server.TickAt(start_ns + kNsPerS);
   ASSERT_EQ(server.notes.size(), 2u);
-  EXPECT_EQ(server.notes[0].peer, peers[0]);
-  EXPECT_EQ(server.notes[1].peer, peers[5]);
+  EXPECT_EQ(server.notes[0].peer, server.peers[0]);
+  EXPECT_EQ(server.notes[1].peer, server.peers[5]);
   for (const SeenNote& note : server.notes) {
     EXPECT_EQ(note.header.type, FrameType::kWaiting);
     EXPECT_EQ(note.header.op, OpNumber(7));
@@ -342,22 +336,21 @@ TEST(ServerMachine, WhoWaitsIsToldForWhomAndHowLong) {
 }
 
 TEST(ServerMachine, ARankIsToldOfItsOldestChunkThatWaitsAndOfNoOther) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(3);
+  ServerDriver server(3);
   const uint64_t start_ns = server.now.monotonic_ns;
   // The newer op comes first. Rank 2 comes with nothing, and has nothing to wait for.
-  server.Push(peers[1], ServerDriver::PushHeader(1, 8, 0, 600));
-  server.Push(peers[0], ServerDriver::PushHeader(0, 8, 0, 600));
-  server.Push(peers[0], ServerDriver::PushHeader(0, 7, 1, 600));
-  server.Push(peers[0], ServerDriver::PushHeader(0, 7, 0, 600));
+  server.Push(server.peers[1], ServerDriver::PushHeader(1, 8, 0, 600));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 8, 0, 600));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 7, 1, 600));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 7, 0, 600));
   server.LandAll();
   server.TickAt(start_ns + kNsPerS);
   ASSERT_EQ(server.notes.size(), 2u);
-  EXPECT_EQ(server.notes[0].peer, peers[0]);
+  EXPECT_EQ(server.notes[0].peer, server.peers[0]);
   EXPECT_EQ(server.notes[0].header.op, OpNumber(7));
   EXPECT_EQ(server.notes[0].header.chunk, ChunkNumber(0));
   EXPECT_THAT(DecodeWaiting(server.notes[0].body)->missing_count, 2u);
-  EXPECT_EQ(server.notes[1].peer, peers[1]);
+  EXPECT_EQ(server.notes[1].peer, server.peers[1]);
   EXPECT_EQ(server.notes[1].header.op, OpNumber(8));
 }
 
@@ -373,15 +366,14 @@ TEST(ServerMachine, WithoutGroupsThereIsNothingToWakeUpFor) {
 }
 
 TEST(ServerMachine, TheCommitWatermarkIsTheSlowestRanks) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   const auto result_says = [&](uint64_t op, uint64_t landed_0, uint64_t landed_1) {
     FrameHeader push = ServerDriver::PushHeader(0, op);
     push.landed_watermark = OpNumber(landed_0);
-    server.Push(peers[0], push);
+    server.Push(server.peers[0], push);
     push.rank = Rank(1);
     push.landed_watermark = OpNumber(landed_1);
-    server.Push(peers[1], push);
+    server.Push(server.peers[1], push);
     server.LandAll();
     server.ReduceAll();
     const OpNumber said = DecodeHeader(server.sends.at(0).header)->commit_watermark;
@@ -395,25 +387,24 @@ TEST(ServerMachine, TheCommitWatermarkIsTheSlowestRanks) {
 }
 
 TEST(ServerMachine, AWatermarkThatMovedFarIsAnnouncedToAll) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   FrameHeader commit = ServerDriver::Header(FrameType::kCommit, 0);
   commit.landed_watermark = OpNumber(300);
-  server.GiveNote(peers[0], MakeNote(commit));
+  server.GiveNote(server.peers[0], MakeNote(commit));
   EXPECT_TRUE(server.notes.empty()) << "rank 1 has not come so far";
   commit.rank = Rank(1);
   commit.landed_watermark = OpNumber(kCommitAnnounceOps);
-  server.GiveNote(peers[1], MakeNote(commit));
+  server.GiveNote(server.peers[1], MakeNote(commit));
   ASSERT_EQ(server.notes.size(), 2u);
   for (uint32_t r = 0; r < 2; ++r) {
-    EXPECT_EQ(server.notes[r].peer, peers[r]);
+    EXPECT_EQ(server.notes[r].peer, server.peers[r]);
     EXPECT_EQ(server.notes[r].header.type, FrameType::kCommit);
     EXPECT_EQ(server.notes[r].header.commit_watermark, OpNumber(kCommitAnnounceOps));
   }
   server.Clear();
   FrameHeader push = ServerDriver::PushHeader(1, 301);
   push.landed_watermark = OpNumber(300);
-  server.Push(peers[1], push);
+  server.Push(server.peers[1], push);
   EXPECT_EQ(server.notes.size(), 2u) << "the word may come with a push as well";
   EXPECT_EQ(server.accepts.size(), 1u);
 }

@@ -77,11 +77,10 @@ TEST(ServerRefusal, GarbageWithAPayloadIsDeclinedAndCutOff) {
 }
 
 TEST(ServerRefusal, APayloadOfAnotherSizeThanItsHeaderSaysIsCutOff) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(1);
-  server.GiveOffer(peers[0], EncodeHeader(ServerDriver::PushHeader(0, 1)), 1023);
+  ServerDriver server(1);
+  server.GiveOffer(server.peers[0], EncodeHeader(ServerDriver::PushHeader(0, 1)), 1023);
   EXPECT_TRUE(server.accepts.empty());
-  ExpectCutOff(&server, peers[0], Refusal::kMalformed, "not a push, or does not have the size of its chunk");
+  ExpectCutOff(&server, server.peers[0], Refusal::kMalformed, "not a push, or does not have the size of its chunk");
 }
 
 TEST(ServerRefusal, FramesThatOnlyServersSendAreCutOff) {
@@ -102,29 +101,26 @@ TEST(ServerRefusal, AHelloThatIsCutShortIsCutOff) {
 }
 
 TEST(ServerRefusal, ARankThatWasCutOffIsLostForTheOthersWithTheReason) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.GiveOffer(peers[1], EncodeHeader(ServerDriver::PushHeader(1, 1)), 7);
+  ServerDriver server(2);
+  server.GiveOffer(server.peers[1], EncodeHeader(ServerDriver::PushHeader(1, 1)), 7);
   server.Clear();
-  server.Down(peers[1], absl::OkStatus());
+  server.Down(server.peers[1], absl::OkStatus());
   EXPECT_EQ(server.TakeNote().text(),
             "server server-a closed its connection: the payload is not a push, or does not have the size of its chunk");
 }
 
 TEST(ServerRefusal, ARankThatWentWithoutAWordIsLostEvenWhenTheNetworkSaysOk) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.Down(peers[1], absl::OkStatus());
+  ServerDriver server(2);
+  server.Down(server.peers[1], absl::OkStatus());
   server.EndPatience();
   EXPECT_EQ(server.TakeNote().text(), "server server-a lost its connection: it was closed without a goodbye");
 }
 
 TEST(ServerRefusal, AChunkThatDoesNotLieInItsBucketIsMalformed) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(1);
+  ServerDriver server(1);
   FrameHeader push = ServerDriver::PushHeader(0, 1, 0, 1000);
   push.first_element = 16;
-  server.Push(peers[0], push);
+  server.Push(server.peers[0], push);
   EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kMalformed);
   EXPECT_TRUE(server.accepts.empty());
   EXPECT_EQ(server.declines.size(), 1u);
@@ -242,21 +238,19 @@ TEST(ServerRefusal, AnUnknownGroupIsOneThatThisConnectionDidNotOpen) {
 }
 
 TEST(ServerRefusal, NobodySpeaksForAnotherRank) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   for (uint32_t rank : {1u, 2u, UINT32_MAX}) {
     FrameHeader push = ServerDriver::PushHeader(0, 1);
     push.rank = Rank(rank);
-    server.Push(peers[0], push);
+    server.Push(server.peers[0], push);
     EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kWrongRank);
   }
-  server.GiveNote(peers[0], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 1)));
+  server.GiveNote(server.peers[0], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 1)));
   EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kWrongRank);
 }
 
 TEST(ServerRefusal, ARankThatIsTakenIsRefusedAndTheFirstKeepsIt) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   const PeerId second = server.Join(1, 2);
   const SeenNote note = server.TakeRefusal();
   EXPECT_EQ(note.peer, second);
@@ -264,32 +258,30 @@ TEST(ServerRefusal, ARankThatIsTakenIsRefusedAndTheFirstKeepsIt) {
   EXPECT_THAT(note.text(), HasSubstr("rank 1 of the group has said hello on another connection already"));
   server.Down(second);
   EXPECT_TRUE(server.notes.empty());
-  server.Push(peers[1], ServerDriver::PushHeader(1, 1));
+  server.Push(server.peers[1], ServerDriver::PushHeader(1, 1));
   EXPECT_EQ(server.accepts.size(), 1u);
 }
 
 TEST(Invariant, I4AMessageOfAnotherEpochIsRefusedWhateverTheTime) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(1);
+  ServerDriver server(1);
   for (uint64_t epoch : {0, 2, 4}) {
     FrameHeader push = ServerDriver::PushHeader(0, 1);
     push.epoch = Epoch(epoch);
-    const OfferId offer = server.Push(peers[0], push);
+    const OfferId offer = server.Push(server.peers[0], push);
     EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kStaleEpoch);
     EXPECT_EQ(server.declines.back(), offer);
   }
   EXPECT_TRUE(server.accepts.empty());
   server.now.unix_ms += 365ull * 24 * 3600 * 1000;  // the token ran out long ago: it only let the group in
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1));
   EXPECT_EQ(server.accepts.size(), 1u);
 }
 
 TEST(ServerRefusal, AnOpTooFarAheadHasNoSlot) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(1);
-  server.Push(peers[0], ServerDriver::PushHeader(0, kMaxUncommittedOps + 1));
+  ServerDriver server(1);
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, kMaxUncommittedOps + 1));
   EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kNoSlot);
-  server.Push(peers[0], ServerDriver::PushHeader(0, kMaxUncommittedOps));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, kMaxUncommittedOps));
   EXPECT_EQ(server.accepts.size(), 1u);
 }
 
@@ -355,16 +347,15 @@ TEST(ServerRefusal, AHelloToAGroupThatFailedIsToldWhy) {
 }
 
 TEST(ServerRefusal, WantOfMemoryIsPassedOnAsWhatItIs) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   FrameHeader failed = ServerDriver::Header(FrameType::kGroupFailed, 1);
   failed.refusal = Refusal::kGroupLackedMemory;
-  server.GiveNote(peers[1], MakeTextNote(failed, "server b has no memory"));
+  server.GiveNote(server.peers[1], MakeTextNote(failed, "server b has no memory"));
   ASSERT_EQ(server.notes.size(), 2u);
   EXPECT_EQ(server.notes[0].header.refusal, Refusal::kGroupLackedMemory);
   EXPECT_EQ(server.notes[0].header.rank, Rank(1));
   server.Clear();
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1, 0, 100));
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1, 0, 100));
   EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kGroupLackedMemory);
 }
 

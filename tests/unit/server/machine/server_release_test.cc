@@ -54,11 +54,10 @@ TEST(Invariant, I8ARankThatStandsStillDoesNotKeepTheMemoryOfItsFailedGroup) {
 }
 
 TEST(ServerRelease, MemoryThatTheNetworkUsesWaitsForIt) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1));
+  ServerDriver server(2);
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1));
   ASSERT_EQ(server.accepts.size(), 1u);
-  server.GiveNote(peers[1], Failed(1, "enough"));
+  server.GiveNote(server.peers[1], Failed(1, "enough"));
   RunTicks(&server, server.now.monotonic_ns + 2 * kNsPerS);
   EXPECT_EQ(server.counters().groups_open, 1u);
   server.LandAll();

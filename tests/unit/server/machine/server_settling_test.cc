@@ -34,22 +34,21 @@ std::vector<SeenNote> Asks(const ServerDriver& server) {
 }
 
 TEST(ServerSettling, TheFirstHelloOfANewEpochGivesUpWhatWasGathered) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1));
+  ServerDriver server(2);
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1));
   const AcceptAction old_landing = server.accepts.at(0);
   server.Clear();
-  server.Hello(peers[0], server.Token(0, 2), 4);
+  server.Hello(server.peers[0], server.Token(0, 2), 4);
   EXPECT_EQ(server.TakeNote().header.type, FrameType::kWelcome);
   server.Land(old_landing);
   // Rank 1 has not heard of it: what it says in the old epoch is refused and changes nothing.
-  server.Push(peers[1], ServerDriver::PushHeader(1, 1));
+  server.Push(server.peers[1], ServerDriver::PushHeader(1, 1));
   EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kStaleEpoch);
   EXPECT_THAT(server.accepts, IsEmpty());
   EXPECT_THAT(server.declines, SizeIs(1));
-  server.Hello(peers[1], server.Token(1, 2), 4);
+  server.Hello(server.peers[1], server.Token(1, 2), 4);
   server.Clear();
-  for (uint32_t r = 0; r < 2; ++r) server.Push(peers[r], In(4, ServerDriver::PushHeader(r, 1)));
+  for (uint32_t r = 0; r < 2; ++r) server.Push(server.peers[r], In(4, ServerDriver::PushHeader(r, 1)));
   server.LandAll();
   EXPECT_THAT(server.reduces, SizeIs(1)) << "each contribution once, of the new epoch";
   server.ReduceAll();
@@ -68,17 +67,16 @@ TEST(ServerSettling, AHelloOfAnOlderEpochIsRefused) {
 }
 
 TEST(Invariant, I2WhatWasReducingWhenTheGroupMovedIsNotSent) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  for (uint32_t r = 0; r < 2; ++r) server.Push(peers[r], ServerDriver::PushHeader(r, 1));
+  ServerDriver server(2);
+  for (uint32_t r = 0; r < 2; ++r) server.Push(server.peers[r], ServerDriver::PushHeader(r, 1));
   server.LandAll();
   ASSERT_THAT(server.reduces, SizeIs(1));
-  HelloAll(&server, peers, 4, {0, 0});
+  HelloAll(&server, server.peers, 4, {0, 0});
   // Rank 0 is quick: its new push is of the chunk that the reducer still works on.
-  server.Push(peers[0], In(4, ServerDriver::PushHeader(0, 1)));
+  server.Push(server.peers[0], In(4, ServerDriver::PushHeader(0, 1)));
   server.ReduceAll();
   EXPECT_THAT(server.sends, IsEmpty());
-  server.Push(peers[1], In(4, ServerDriver::PushHeader(1, 1)));
+  server.Push(server.peers[1], In(4, ServerDriver::PushHeader(1, 1)));
   server.LandAll();
   server.ReduceAll();
   EXPECT_THAT(server.sends, SizeIs(2));
@@ -86,21 +84,20 @@ TEST(Invariant, I2WhatWasReducingWhenTheGroupMovedIsNotSent) {
 
 // Also F9 of docs/failover.md.
 TEST(Invariant, I5ARankThatHasTheResultHandsItOverToThoseWhoLackIt) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(3);
-  HelloAll(&server, peers, 4, {0, 2, 1});
+  ServerDriver server(3);
+  HelloAll(&server, server.peers, 4, {0, 2, 1});
   server.Clear();
-  server.Push(peers[0], In(4, ServerDriver::PushHeader(0, 2)));
+  server.Push(server.peers[0], In(4, ServerDriver::PushHeader(0, 2)));
   ASSERT_THAT(Asks(server), SizeIs(1)) << "only rank 1 may have results of op 2";
-  EXPECT_EQ(Asks(server)[0].peer, peers[1]);
+  EXPECT_EQ(Asks(server)[0].peer, server.peers[1]);
   EXPECT_EQ(Asks(server)[0].header.op, OpNumber(2));
   FrameHeader result = In(4, ServerDriver::PushHeader(1, 2));
   result.contributors = 3;
-  server.Push(peers[1], result);
+  server.Push(server.peers[1], result);
   EXPECT_TRUE(server.accepts.back().into_slot) << "it is sent on, so it must not be borrowed";
   server.LandAll();
   EXPECT_THAT(server.sends, IsEmpty()) << "rank 2 has not said what it has";
-  server.Push(peers[2], In(4, ServerDriver::PushHeader(2, 2)));
+  server.Push(server.peers[2], In(4, ServerDriver::PushHeader(2, 2)));
   const AcceptAction last = server.accepts.at(0);
   server.LandAll();
   EXPECT_THAT(server.reduces, IsEmpty()) << "nothing is summed";
@@ -113,24 +110,22 @@ TEST(Invariant, I5ARankThatHasTheResultHandsItOverToThoseWhoLackIt) {
     EXPECT_EQ(DecodeHeader(send.header)->type, FrameType::kResult);
     EXPECT_EQ(DecodeHeader(send.header)->contributors, 3u);
   }
-  EXPECT_THAT(receivers, ::testing::UnorderedElementsAre(peers[0], peers[2]));
+  EXPECT_THAT(receivers, ::testing::UnorderedElementsAre(server.peers[0], server.peers[2]));
 }
 
 TEST(ServerSettling, F9ARankThatComesLaterIsAskedForWhatIsGathered) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.Hello(peers[0], server.Token(0, 2), 4, 0);
-  server.Push(peers[0], In(4, ServerDriver::PushHeader(0, 3)));
+  ServerDriver server(2);
+  server.Hello(server.peers[0], server.Token(0, 2), 4, 0);
+  server.Push(server.peers[0], In(4, ServerDriver::PushHeader(0, 3)));
   EXPECT_THAT(Asks(server), IsEmpty());
-  server.Hello(peers[1], server.Token(1, 2), 4, 3);
+  server.Hello(server.peers[1], server.Token(1, 2), 4, 3);
   ASSERT_THAT(Asks(server), SizeIs(1));
-  EXPECT_EQ(Asks(server)[0].peer, peers[1]);
+  EXPECT_EQ(Asks(server)[0].peer, server.peers[1]);
 }
 
 TEST(ServerSettling, F9InItsFirstEpochNobodyIsAsked) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.Push(peers[0], ServerDriver::PushHeader(0, 1));
+  ServerDriver server(2);
+  server.Push(server.peers[0], ServerDriver::PushHeader(0, 1));
   EXPECT_THAT(server.notes, IsEmpty());
 }
 
@@ -184,12 +179,11 @@ TEST(ServerSettling, AHandedOverResultThatFindsNoSlotIsDroppedAndAskedForAgain) 
 }
 
 TEST(ServerSettling, ABrokenConnectionIsForgottenWhenItsRankComesInANewEpoch) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
-  server.Down(peers[0]);
+  ServerDriver server(2);
+  server.Down(server.peers[0]);
   const PeerId back = server.Up();
   server.Hello(back, server.Token(0, 2), 4);
-  server.Hello(peers[1], server.Token(1, 2), 4);
+  server.Hello(server.peers[1], server.Token(1, 2), 4);
   server.Clear();
   server.EndPatience();
   EXPECT_THAT(server.notes, IsEmpty());
@@ -197,40 +191,38 @@ TEST(ServerSettling, ABrokenConnectionIsForgottenWhenItsRankComesInANewEpoch) {
 }
 
 TEST(ServerSettling, WhoWantsToLeaveIsToldWhenAllHaveTheirResults) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   FrameHeader wants = ServerDriver::Header(FrameType::kCommit, 0);
   wants.op = OpNumber(3);
   wants.landed_watermark = OpNumber(3);
-  server.GiveNote(peers[0], MakeNote(wants));
+  server.GiveNote(server.peers[0], MakeNote(wants));
   EXPECT_THAT(server.notes, IsEmpty());
   FrameHeader landed = ServerDriver::Header(FrameType::kCommit, 1);
   landed.landed_watermark = OpNumber(3);
-  server.GiveNote(peers[1], MakeNote(landed));
+  server.GiveNote(server.peers[1], MakeNote(landed));
   ASSERT_THAT(server.notes, SizeIs(2));
   EXPECT_EQ(server.notes[0].header.type, FrameType::kCommit);
   EXPECT_EQ(server.notes[0].header.commit_watermark, OpNumber(3));
 }
 
 TEST(ServerSettling, WhoWantsToLeaveIsToldWhoHasNotItsResults) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(4);
+  ServerDriver server(4);
   const uint64_t start_ns = server.now.monotonic_ns;
   FrameHeader wants = ServerDriver::Header(FrameType::kCommit, 1);
   wants.op = OpNumber(3);
   wants.landed_watermark = OpNumber(3);
-  server.GiveNote(peers[1], MakeNote(wants));
+  server.GiveNote(server.peers[1], MakeNote(wants));
   FrameHeader behind = ServerDriver::Header(FrameType::kCommit, 2);
   behind.landed_watermark = OpNumber(2);
-  server.GiveNote(peers[2], MakeNote(behind));
+  server.GiveNote(server.peers[2], MakeNote(behind));
   FrameHeader done = ServerDriver::Header(FrameType::kCommit, 3);
   done.landed_watermark = OpNumber(3);
-  server.GiveNote(peers[3], MakeNote(done));
+  server.GiveNote(server.peers[3], MakeNote(done));
   server.TickAt(start_ns + kNsPerS - 1);
   EXPECT_THAT(server.notes, IsEmpty());
   server.TickAt(start_ns + kNsPerS);
   ASSERT_THAT(server.notes, SizeIs(1));
-  EXPECT_EQ(server.notes[0].peer, peers[1]);
+  EXPECT_EQ(server.notes[0].peer, server.peers[1]);
   EXPECT_EQ(server.notes[0].header.type, FrameType::kWaiting);
   EXPECT_EQ(server.notes[0].header.op, OpNumber(3));
   EXPECT_EQ(server.notes[0].header.rank, Rank(1));
@@ -240,17 +232,16 @@ TEST(ServerSettling, WhoWantsToLeaveIsToldWhoHasNotItsResults) {
   EXPECT_EQ(waiting.ranks[0], Rank(0));
   EXPECT_EQ(waiting.ranks[1], Rank(2));
   server.Clear();
-  server.GiveNote(peers[1], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 1)));
+  server.GiveNote(server.peers[1], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 1)));
   server.TickAt(start_ns + 2 * kNsPerS);
   EXPECT_THAT(server.notes, IsEmpty()) << "it has left";
 }
 
 TEST(ServerSettling, AHandOverOfAnotherGroupSizeIsMalformed) {
-  ServerDriver server;
-  const std::vector<PeerId> peers = server.JoinAll(2);
+  ServerDriver server(2);
   FrameHeader result = ServerDriver::PushHeader(0, 1);
   result.contributors = 3;
-  server.Push(peers[0], result);
+  server.Push(server.peers[0], result);
   EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kMalformed);
 }
 

@@ -295,8 +295,7 @@ TEST_F(ServerWaitBookTest, AGroupThatHasEndedTakesNothingMore) {
 
 // Two servers of one shard each; the results of the second one land 40 ms later.
 TEST(ServerWaits, AreCountedByTheMachine) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 64);
+  WorkerDriver worker(2, 2, 64);
   constexpr uint64_t kChunkElements = 256;
   for (uint64_t ticket = 1; ticket <= 30; ++ticket) {
     worker.Submit(ticket, 12 * kChunkElements);

@@ -12,8 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(WorkerDeadline, F14TheDeadlineOfAnOpNamesTheRanksThatAServerWaitsFor) {
-  WorkerDriver worker;
-  worker.OpenAll(12, 1, 4);
+  WorkerDriver worker(12, 1, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 5 * kNsPerS);
   worker.Sent(worker.sends.at(0));
   FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
@@ -37,8 +36,7 @@ TEST(WorkerDeadline, F14TheDeadlineOfAnOpNamesTheRanksThatAServerWaitsFor) {
 
 // The servers of the new map may not have had the time to say whom they wait for.
 TEST(WorkerDeadline, TheDeadlineSoonAfterAMoveStillNamesTheRanksThatWereWaitedFor) {
-  WorkerDriver worker;
-  worker.OpenAll(3, 2, 4);
+  WorkerDriver worker(3, 2, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 5 * kNsPerS);
   worker.Sent(worker.sends.at(0));
   FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
@@ -52,8 +50,7 @@ TEST(WorkerDeadline, TheDeadlineSoonAfterAMoveStillNamesTheRanksThatWereWaitedFo
 }
 
 TEST(WorkerDeadline, ARankThatCameAfterAllIsNotBlamed) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 2 * 256, 0, worker.now.monotonic_ns + 5 * kNsPerS);
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
   FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
@@ -69,8 +66,7 @@ TEST(WorkerDeadline, ARankThatCameAfterAllIsNotBlamed) {
 }
 
 TEST(WorkerDeadline, TheDeadlineOfAnOpNamesTheServersThatDoNotAnswer) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 3, 4);
+  WorkerDriver worker(2, 3, 4);
   worker.Submit(1, 3 * 256, 0, worker.now.monotonic_ns + 5 * kNsPerS);
   ASSERT_EQ(worker.sends.size(), 3u);
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);

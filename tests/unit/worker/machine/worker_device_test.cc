@@ -67,8 +67,7 @@ void AskForAResultOfAnOpenOp(WorkerDriver* worker) {
 }
 
 TEST(WorkerDevice, NothingIsReadBeforeTheTensorIsReady) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(1, 3 * kChunkElements);
   EXPECT_THAT(worker.device_copies, IsEmpty());
   EXPECT_THAT(worker.sends, IsEmpty());
@@ -78,8 +77,7 @@ TEST(WorkerDevice, NothingIsReadBeforeTheTensorIsReady) {
 }
 
 TEST(WorkerDevice, AnOpThatIsReadyDoesNotOvertakeOneThatIsNot) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(1, kChunkElements);
   worker.SubmitOnDevice(2, kChunkElements);
   worker.TensorReady(2);
@@ -90,8 +88,7 @@ TEST(WorkerDevice, AnOpThatIsReadyDoesNotOvertakeOneThatIsNot) {
 }
 
 TEST(WorkerDevice, AChunkIsCopiedToAPlaceOfItsOwnAndSentFromThere) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(1, 2 * kChunkElements + 5);
   worker.TensorReady(1);
   ASSERT_THAT(worker.device_copies, SizeIs(3));
@@ -140,8 +137,7 @@ TEST(WorkerDevice, TheDeviceConvertsWhereTheWireIsNarrower) {
 }
 
 TEST(WorkerDevice, AnOpIsDoneWhenItsResultsAreOnTheDeviceAndThoseForOthersAreKept) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(1, 100);
   LandOnlyChunk(&worker);
   ASSERT_THAT(worker.device_copies, SizeIs(1));
@@ -163,8 +159,7 @@ TEST(WorkerDevice, AnOpIsDoneWhenItsResultsAreOnTheDeviceAndThoseForOthersAreKep
 }
 
 TEST(WorkerDevice, ACellIsUsedAgainWhenItsResultIsOnTheDevice) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 1);
+  WorkerDriver worker(2, 1, 1, WithDevices());
   worker.SubmitOnDevice(1, 2 * kChunkElements);
   worker.TensorReady(1);
   const DeviceCopy first = worker.device_copies.at(0);
@@ -190,8 +185,7 @@ TEST(WorkerDevice, HoweverManyOpsAreUnderWayTheyTakeNoMoreThanTheGroupsWindow) {
   constexpr uint64_t kWindowBytes = kServers * kCredit * 4096;
   const WorkerMachineOptions options = WithDevices();
   const StagingArena& arena = *options.staging_arena;
-  WorkerDriver worker(options);
-  worker.OpenAll(2, kServers, kCredit);
+  WorkerDriver worker(2, kServers, kCredit, options);
   EXPECT_EQ(arena.taken_bytes(), kWindowBytes) << "of each server the chunks that may be in flight to it";
   for (uint64_t op = 1; op <= kOps; ++op) worker.SubmitOnDevice(op, 12 * kChunkElements);
   for (uint64_t op = 1; op <= kOps; ++op) worker.TensorReady(op);
@@ -213,8 +207,7 @@ TEST(WorkerDevice, HoweverManyOpsAreUnderWayTheyTakeNoMoreThanTheGroupsWindow) {
 }
 
 TEST(WorkerDevice, AChunkWhoseServerIsLostDuringItsCopyIsPushedToTheNextOne) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 2, 4);
+  WorkerDriver worker(2, 2, 4, WithDevices());
   worker.SubmitOnDevice(1, 2 * kChunkElements);
   worker.TensorReady(1);
   ASSERT_THAT(worker.device_copies, SizeIs(2));
@@ -232,8 +225,7 @@ TEST(WorkerDevice, AChunkWhoseServerIsLostDuringItsCopyIsPushedToTheNextOne) {
 }
 
 TEST(WorkerDevice, AResultWaitsForACopyOfAnEpochThatIsOver) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(1, kChunkElements);
   worker.TensorReady(1);
   const DeviceCopy old_copy = worker.device_copies.at(0);
@@ -254,8 +246,7 @@ TEST(WorkerDevice, AResultWaitsForACopyOfAnEpochThatIsOver) {
 }
 
 TEST(WorkerDevice, AMoveWaitsForAResultOnItsWayToTheDevice) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(1, kChunkElements);
   LandOnlyChunk(&worker);
   const DeviceCopy to_device = worker.device_copies.at(0);
@@ -269,8 +260,7 @@ TEST(WorkerDevice, AMoveWaitsForAResultOnItsWayToTheDevice) {
 }
 
 TEST(WorkerDevice, ResultsThatAreBeingKeptWhenTheGroupMovesAreKeptOnce) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(1, kChunkElements);
   LandOnlyChunk(&worker);
   const DeviceCopy to_device = worker.device_copies.at(0);
@@ -315,8 +305,7 @@ TEST(WorkerDevice, AHandOverIsForgottenWhenTheGroupMovesDuringItsCopy) {
 
 TEST(WorkerDevice, AFailedOpEndsWhenItsCopiesHaveEnded) {
   for (const bool comes_back : {false, true}) {
-    WorkerDriver worker(WithDevices());
-    worker.OpenAll(2, 1, 4);
+    WorkerDriver worker(2, 1, 4, WithDevices());
     worker.SubmitOnDevice(1, kChunkElements);
     if (comes_back) {
       LandOnlyChunk(&worker);
@@ -339,8 +328,7 @@ TEST(WorkerDevice, AFailedOpEndsWhenItsCopiesHaveEnded) {
 
 TEST(WorkerDevice, ACopyThatFailsFailsTheGroupWithWhatTheDeviceSaid) {
   for (const bool comes_back : {false, true}) {
-    WorkerDriver worker(WithDevices());
-    worker.OpenAll(2, 1, 4);
+    WorkerDriver worker(2, 1, 4, WithDevices());
     worker.SubmitOnDevice(1, kChunkElements);
     if (comes_back) {
       LandOnlyChunk(&worker);
@@ -356,8 +344,7 @@ TEST(WorkerDevice, ACopyThatFailsFailsTheGroupWithWhatTheDeviceSaid) {
 }
 
 TEST(WorkerDevice, ATensorThatNeverWillBeReadyFailsTheGroup) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(1, kChunkElements);
   worker.TensorReady(1, absl::InternalError("device 0: out of memory"));
   ASSERT_THAT(worker.done, SizeIs(1));
@@ -365,8 +352,7 @@ TEST(WorkerDevice, ATensorThatNeverWillBeReadyFailsTheGroup) {
 }
 
 TEST(WorkerDevice, WhatAStreamSaysOfAnOpThatIsNotKnownHasNoConsequence) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(2, kChunkElements);
   worker.TensorReady(1, absl::InternalError("device 0: out of memory"));  // of a group that had the handle before
   worker.TensorReady(1);
@@ -377,8 +363,7 @@ TEST(WorkerDevice, WhatAStreamSaysOfAnOpThatIsNotKnownHasNoConsequence) {
 }
 
 TEST(WorkerDevice, AKernelThatNeverEndsIsNamedAtTheDeadline) {
-  WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4, WithDevices());
   worker.SubmitOnDevice(1, kChunkElements, worker.now.monotonic_ns + 20 * kNsPerS);
   worker.Pass(19 * kNsPerS);
   ASSERT_FALSE(worker.waits.empty());
@@ -405,8 +390,7 @@ TEST(WorkerDevice, AnArenaThatIsTooSmallForTheGroupFailsItAndSaysWhatToSet) {
 }
 
 TEST(WorkerDevice, AWorkerWithoutDevicesRefusesTheirTensors) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.SubmitOnDevice(1, kChunkElements);
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_EQ(worker.done[0].status.code(), absl::StatusCode::kFailedPrecondition);

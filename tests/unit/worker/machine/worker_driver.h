@@ -64,6 +64,11 @@ class WorkerDriver {
   }
 
   explicit WorkerDriver(const WorkerMachineOptions& options = {}) : machine_(options), memory_(1 << 20) {}
+  // With a group that is open (OpenAll).
+  WorkerDriver(uint32_t size, uint32_t servers, uint32_t credit, const WorkerMachineOptions& options = {})
+      : WorkerDriver(options) {
+    OpenAll(size, servers, credit);
+  }
 
   // ---- commands ----
 

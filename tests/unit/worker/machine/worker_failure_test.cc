@@ -18,8 +18,7 @@ using ::testing::IsEmpty;
 constexpr char kLacked[] = "; all-reduce 1 of group \"world\" (100 float32): 0 of 1 chunks are back";
 
 TEST(WorkerFailure, ALostRankIsNamedWithItsNode) {
-  WorkerDriver worker;
-  worker.OpenAll(3, 1, 4);
+  WorkerDriver worker(3, 1, 4);
   worker.Submit(1, 100);
   worker.Sent(worker.sends.at(0));
   worker.GiveNote(0, MakeTextNote(WorkerDriver::Header(FrameType::kRankLost, 2), "connection reset"));
@@ -31,8 +30,7 @@ TEST(WorkerFailure, ALostRankIsNamedWithItsNode) {
 // A rank that the scheduler took for lost hears so as well, and tells its servers, as any failed rank does.
 TEST(WorkerFailure, ALossThatARankPassesOnNamesTheLostRankAlone) {
   for (const char* lost : {"rank 2 of the job on node-2", "rank 14 of the job on node-9", "rank 2 on node-2"}) {
-    WorkerDriver worker;
-    worker.OpenAll(3, 1, 4);
+    WorkerDriver worker(3, 1, 4);
     worker.Submit(1, 100);
     worker.Sent(worker.sends.at(0));
     const std::string text = absl::StrCat(lost, " was lost: no heartbeat for 1 s");
@@ -44,27 +42,23 @@ TEST(WorkerFailure, ALossThatARankPassesOnNamesTheLostRankAlone) {
 
 // There may be no server that tells the others.
 TEST(WorkerFailure, WhatThisRankGivesUpIsToldAndWhatOthersGaveUpIsNot) {
-  WorkerDriver aborts;
-  aborts.OpenAll(3, 1, 4);
+  WorkerDriver aborts(3, 1, 4);
   aborts.Down(0);
   aborts.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
   EXPECT_THAT(aborts.failures_told, ElementsAre("the group was aborted: no more"));
 
-  WorkerDriver differs;
-  differs.OpenAll(3, 1, 4);
+  WorkerDriver differs(3, 1, 4);
   differs.GiveNote(0, MakeTextNote(WorkerDriver::Header(FrameType::kGroupFailed, 0), "another size"));
   EXPECT_THAT(differs.failures_told, ElementsAre("another size"))
       << "the server found it to differ: rank 0 is this one";
 
   for (const FrameType type : {FrameType::kGroupFailed, FrameType::kRankLost}) {
-    WorkerDriver hears;
-    hears.OpenAll(3, 1, 4);
+    WorkerDriver hears(3, 1, 4);
     hears.GiveNote(0, MakeTextNote(WorkerDriver::Header(type, 2), "connection reset"));
     hears.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
     EXPECT_THAT(hears.failures_told, IsEmpty());
   }
-  WorkerDriver alone;
-  alone.OpenAll(1, 1, 4);
+  WorkerDriver alone(1, 1, 4);
   alone.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
   EXPECT_THAT(alone.failures_told, IsEmpty()) << "nobody is to hear it";
 }
@@ -83,8 +77,7 @@ TEST(WorkerFailure, WantOfMemoryIsToldAndHeardAsWhatItIs) {
   }
   EXPECT_FALSE(refused.NotesOf(FrameType::kGroupFailed).empty());
 
-  WorkerDriver hears;
-  hears.OpenAll(3, 1, 4);
+  WorkerDriver hears(3, 1, 4);
   hears.Submit(1, 100);
   hears.Sent(hears.sends.at(0));
   FrameHeader failed = WorkerDriver::Header(FrameType::kGroupFailed, 2);
@@ -94,8 +87,7 @@ TEST(WorkerFailure, WantOfMemoryIsToldAndHeardAsWhatItIs) {
   EXPECT_EQ(hears.done[0].status, absl::ResourceExhaustedError(
                                       absl::StrCat("rank 2 on node-2: server b needs 64 bytes, 2 are free", kLacked)));
 
-  WorkerDriver aborts;
-  aborts.OpenAll(3, 1, 4);
+  WorkerDriver aborts(3, 1, 4);
   aborts.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
   EXPECT_FALSE(aborts.lacks_memory_told);
   EXPECT_EQ(aborts.NotesOf(FrameType::kGroupFailed).at(0).header.refusal, Refusal::kNone);
@@ -112,8 +104,7 @@ TEST(WorkerFailure, ARankOfASubGroupIsNamedWithItsNumberInTheJob) {
 }
 
 TEST(WorkerFailure, TheSchedulersWordFailsTheGroupsOfThatRankOnly) {
-  WorkerDriver worker;
-  worker.OpenAll(3, 1, 4, 0, 1);
+  WorkerDriver worker(3, 1, 4);
   std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 2, 1, 2);
   worker.Open(info, 1);
   worker.Welcome(0, 4, 0, 2);
@@ -140,8 +131,7 @@ TEST(WorkerFailure, AGroupThatIsOpenedAfterTheLossOfOneOfItsRanksFailsAtOnce) {
 }
 
 TEST(WorkerFailure, ADisagreementIsReportedInTheServersWords) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 100);
   worker.Sent(worker.sends.at(0));
   FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse);
@@ -188,8 +178,7 @@ TEST(WorkerFailure, AServerOfAnotherVersionEndsTheOpeningWithBothNumbers) {
 }
 
 TEST(WorkerFailure, RefusedCopiesAreHarmless) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 1, 4);
+  WorkerDriver worker(1, 1, 4);
   worker.Submit(1, 100);
   for (Refusal reason : {Refusal::kDuplicate, Refusal::kStaleOp}) {
     FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse);
@@ -203,8 +192,7 @@ TEST(WorkerFailure, RefusedCopiesAreHarmless) {
 
 // A group that failed here may still be refused there; that says nothing about a group that is being opened.
 TEST(WorkerFailure, ALateRefusalOfAGroupThatEndedDoesNotHurtTheNextOne) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4, 0, 1);
+  WorkerDriver worker(2, 1, 4);
   worker.Command(AbortGroupCommand{GroupHandle(0), "no reason"});
   worker.Command(CloseGroupCommand{GroupHandle(0)});
   worker.Open(WorkerDriver::Info(0, 2, 1, 2), 1);
@@ -217,8 +205,7 @@ TEST(WorkerFailure, ALateRefusalOfAGroupThatEndedDoesNotHurtTheNextOne) {
 }
 
 TEST(WorkerFailure, AnAbortTellsTheServersWhy) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 4);
+  WorkerDriver worker(2, 2, 4);
   worker.Command(AbortGroupCommand{GroupHandle(0), "the watchdog barked"});
   const std::vector<SentNote> notes = worker.NotesOf(FrameType::kGroupFailed);
   ASSERT_EQ(notes.size(), 2u);
@@ -230,8 +217,7 @@ TEST(WorkerFailure, AnAbortTellsTheServersWhy) {
 
 // Clause T2 of the transport: until it says so, the memory is the network's; the caller gets it back with OpDone.
 TEST(WorkerFailure, NoOpEndsBeforeTheNetworkIsDoneWithItsMemory) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 2 * 256);
   worker.Submit(2, 100);
   const std::vector<WorkerSendAction> sends = worker.sends;
@@ -255,8 +241,7 @@ TEST(WorkerFailure, NoOpEndsBeforeTheNetworkIsDoneWithItsMemory) {
 }
 
 TEST(WorkerFailure, AConnectionThatHoldsMemoryBackTooLongIsCut) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 4);
+  WorkerDriver worker(2, 2, 4);
   worker.Submit(1, 100);
   const WorkerSendAction send = worker.sends.at(0);
   worker.Command(AbortGroupCommand{GroupHandle(0), "enough"});
@@ -272,8 +257,7 @@ TEST(WorkerFailure, AConnectionThatHoldsMemoryBackTooLongIsCut) {
 
 TEST(WorkerFailure, AResultThatDoesNotFitWhatWasPushedIsNeverTaken) {
   const auto fails = [](auto change, uint64_t payload_bytes = 400) {
-    WorkerDriver worker;
-    worker.OpenAll(2, 1, 4);
+    WorkerDriver worker(2, 1, 4);
     worker.Submit(1, 100);
     worker.Sent(worker.sends.at(0));
     FrameHeader header = WorkerDriver::HeaderOf(worker.sends.at(0));
@@ -295,8 +279,7 @@ TEST(WorkerFailure, AResultThatDoesNotFitWhatWasPushedIsNeverTaken) {
 }
 
 TEST(Invariant, I4AResultOfAnotherEpochIsNeverTaken) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 1, 4);
+  WorkerDriver worker(1, 1, 4);
   worker.Submit(1, 100);
   worker.Sent(worker.sends.at(0));
   FrameHeader header = WorkerDriver::HeaderOf(worker.sends.at(0));
@@ -309,8 +292,7 @@ TEST(Invariant, I4AResultOfAnotherEpochIsNeverTaken) {
 }
 
 TEST(WorkerFailure, ResultsForWhatEndedAreDroppedAndCounted) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 1, 4);
+  WorkerDriver worker(1, 1, 4);
   worker.Submit(1, 100);
   const WorkerSendAction send = worker.sends.at(0);
   worker.AnswerAll(1);
@@ -320,8 +302,7 @@ TEST(WorkerFailure, ResultsForWhatEndedAreDroppedAndCounted) {
 }
 
 TEST(WorkerFailure, AnOpThatWasCutForAnotherGroupFailsAloneAndTakesNoNumber) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 1, 4);
+  WorkerDriver worker(1, 1, 4);
   GroupInfo of_larger_chunks = *WorkerDriver::Info(0, 1, 1);
   of_larger_chunks.max_chunk_bytes = 2048;
   GroupInfo of_narrow_wire = *WorkerDriver::Info(0, 1, 1);
@@ -345,8 +326,7 @@ TEST(WorkerFailure, AFailedSubmitThatWasStampedLaterThanNowTookNoTime) {
 }
 
 TEST(WorkerFailure, AServerThatWritesGarbageIsCutOffAndNamed) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 1, 4);
+  WorkerDriver worker(1, 1, 4);
   Note garbage;
   garbage.bytes.fill(std::byte{'x'});
   garbage.size = 100;
@@ -363,8 +343,7 @@ TEST(WorkerFailure, AServerThatWritesGarbageIsCutOffAndNamed) {
 TEST(Invariant, I7NothingThatAServerSendsCanAbortAWorker) {
   std::mt19937_64 random(31);
   for (int round = 0; round < 200; ++round) {
-    WorkerDriver worker;
-    worker.OpenAll(2, 2, 4);
+    WorkerDriver worker(2, 2, 4);
     worker.Submit(1, 5 * 256);
     for (int step = 0; step < 60; ++step) {
       FrameHeader header = worker.sends.empty() ? WorkerDriver::Header(FrameType::kResult)

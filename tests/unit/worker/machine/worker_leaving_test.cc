@@ -69,8 +69,7 @@ TEST(WorkerLeaving, ARankLeavesOnceTheSchedulerSaysThatAllHaveAllResults) {
 }
 
 TEST(WorkerLeaving, ARankThatIsToldStaysUntilItsOwnOpHasEnded) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, 100);
   worker.Command(CloseGroupCommand{GroupHandle(0)});
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 3), /*all_committed=*/true});
@@ -80,8 +79,7 @@ TEST(WorkerLeaving, ARankThatIsToldStaysUntilItsOwnOpHasEnded) {
 }
 
 TEST(WorkerLeaving, AGroupThatFailedOrHadNoOpsSaysNothingOfResults) {
-  WorkerDriver unused;
-  unused.OpenAll(2, 1, 2);
+  WorkerDriver unused(2, 1, 2);
   unused.Command(CloseGroupCommand{GroupHandle(0)});
   ASSERT_EQ(unused.closed.size(), 1u);
   EXPECT_FALSE(unused.closed[0].all_committed);
@@ -115,8 +113,7 @@ TEST(WorkerLeaving, NobodyIsWaitedForBecauseOfAnOpWithoutElements) {
 }
 
 TEST(WorkerLeaving, AGroupWhoseOpsHadNoElementsIsLeftAtOnce) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, 0);
   worker.Command(CloseGroupCommand{GroupHandle(0)});
   ASSERT_EQ(worker.closed.size(), 1u);

@@ -107,8 +107,7 @@ TEST(WorkerMachine, OpsSubmittedBeforeTheGroupIsOpenGoOutThen) {
 
 // All ranks push in one order, so that results flow back while pushes still go out: op by op, chunk by chunk.
 TEST(WorkerMachine, ChunksAreDealtToTheirOwnersInTheOrderAllRanksShare) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 3, 16);
+  WorkerDriver worker(2, 3, 16);
   worker.Submit(1, 5 * 256);
   worker.Submit(2, 3 * 256);
   const std::shared_ptr<const ShardMap> map = WorkerDriver::Map(3);
@@ -129,8 +128,7 @@ TEST(WorkerMachine, ChunksAreDealtToTheirOwnersInTheOrderAllRanksShare) {
 }
 
 TEST(WorkerMachine, TheWindowHoldsTheOldestChunk) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 3);
+  WorkerDriver worker(2, 1, 3);
   worker.Submit(1, 6 * 256);
   ASSERT_EQ(worker.sends.size(), 3u);
   const std::vector<WorkerSendAction> first = std::exchange(worker.sends, {});
@@ -151,8 +149,7 @@ TEST(WorkerMachine, TheWindowHoldsTheOldestChunk) {
 }
 
 TEST(WorkerMachine, AResultThatOvertakesTheEndOfItsPushIsHeld) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 1, 2);
+  WorkerDriver worker(1, 1, 2);
   worker.Submit(1, 100);
   const WorkerSendAction send = worker.sends.at(0);
   const OfferId offer = worker.OfferResult(send, 1);
@@ -167,8 +164,7 @@ TEST(WorkerMachine, AResultThatOvertakesTheEndOfItsPushIsHeld) {
 }
 
 TEST(WorkerMachine, AnOpIsDoneOnceAndOnlyWhenAllOfItLanded) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 8);
+  WorkerDriver worker(2, 2, 8);
   worker.Submit(9, 4 * 256);
   const std::vector<WorkerSendAction> sends = std::exchange(worker.sends, {});
   for (const WorkerSendAction& send : sends) worker.Sent(send);
@@ -190,8 +186,7 @@ TEST(WorkerMachine, AnOpIsDoneOnceAndOnlyWhenAllOfItLanded) {
 }
 
 TEST(Invariant, I2AResultLandsOnce) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 1, 2);
+  WorkerDriver worker(1, 1, 2);
   worker.Submit(1, 2 * 256);
   const WorkerSendAction send = worker.sends.at(0);
   worker.OfferResult(send, 1);
@@ -208,8 +203,7 @@ TEST(Invariant, I2AResultLandsOnce) {
 }
 
 TEST(WorkerMachine, AnOpWithoutElementsIsDoneAtOnceAndKeepsItsNumber) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, 0);
   ASSERT_EQ(worker.done.size(), 1u);
   EXPECT_TRUE(worker.done[0].status.ok());
@@ -220,8 +214,7 @@ TEST(WorkerMachine, AnOpWithoutElementsIsDoneAtOnceAndKeepsItsNumber) {
 
 // Ops without elements need no other rank, so a worker can run ahead of the group by any number of them.
 TEST(WorkerMachine, NeverPushesFurtherAheadOfTheGroupThanAServerKeeps) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   for (uint64_t op = 1; op <= kMaxUncommittedOps; ++op) worker.Submit(op, 0);
   worker.Submit(1000, 10);
   EXPECT_TRUE(worker.sends.empty()) << "the server would refuse it: it knows nothing of the other rank";
@@ -234,8 +227,7 @@ TEST(WorkerMachine, NeverPushesFurtherAheadOfTheGroupThanAServerKeeps) {
 }
 
 TEST(WorkerMachine, PushesCarryTheWatermarkAndALonelyOneGoesOutAlone) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 2, 2);
+  WorkerDriver worker(1, 2, 2);
   worker.Submit(1, 100);
   worker.AnswerAll(1);
   ASSERT_EQ(worker.done.size(), 1u);
@@ -260,8 +252,7 @@ TEST(WorkerMachine, PushesCarryTheWatermarkAndALonelyOneGoesOutAlone) {
 }
 
 TEST(WorkerMachine, TheWatermarkStopsAtTheFirstOpThatIsNotDone) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 1, 8);
+  WorkerDriver worker(1, 1, 8);
   for (uint64_t op = 1; op <= 3; ++op) worker.Submit(op, 100);
   const std::vector<WorkerSendAction> sends = std::exchange(worker.sends, {});
   for (const WorkerSendAction& send : sends) worker.Sent(send);
@@ -280,8 +271,7 @@ TEST(WorkerMachine, TheWatermarkStopsAtTheFirstOpThatIsNotDone) {
 }
 
 TEST(WorkerMachine, TheCommitWatermarkOfOneServerReachesTheOthers) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 8);
+  WorkerDriver worker(2, 2, 8);
   worker.Submit(1, 100);
   const WorkerSendAction send = worker.sends.at(0);
   worker.sends.clear();
@@ -297,8 +287,7 @@ TEST(WorkerMachine, TheCommitWatermarkOfOneServerReachesTheOthers) {
 }
 
 TEST(WorkerMachine, TwoGroupsShareTheConnections) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 4, 0, 1);
+  WorkerDriver worker(2, 2, 4);
   worker.OpenAll(2, 2, 4, 1, 2);
   EXPECT_TRUE(worker.connects.empty());
   worker.Submit(1, 100, 0);
@@ -311,8 +300,7 @@ TEST(WorkerMachine, TwoGroupsShareTheConnections) {
 }
 
 TEST(WorkerMachine, ClosingWaitsForTheOpsAndLeavesOrderly) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 2, 4);
+  WorkerDriver worker(1, 2, 4);
   worker.Submit(1, 100);
   worker.Command(CloseGroupCommand{GroupHandle(0)});
   EXPECT_TRUE(worker.closed.empty());
@@ -356,8 +344,7 @@ TEST(WorkerMachine, ClosingBeforeTheGroupIsOpenLetsItsOpsEndFirst) {
 }
 
 TEST(WorkerMachine, ShutsDownWithAByeToEveryServer) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 2, 4);
+  WorkerDriver worker(1, 2, 4);
   worker.Command(ShutdownCommand{worker.now.monotonic_ns + kNsPerS});
   EXPECT_EQ(worker.NotesOf(FrameType::kLeaveGroup).size(), 2u);
   EXPECT_EQ(worker.NotesOf(FrameType::kBye).size(), 2u);
@@ -373,8 +360,7 @@ TEST(WorkerMachine, ShutsDownWithAByeToEveryServer) {
 }
 
 TEST(WorkerMachine, ShutdownDoesNotWaitForServersThatSayNothing) {
-  WorkerDriver worker;
-  worker.OpenAll(1, 1, 4);
+  WorkerDriver worker(1, 1, 4);
   const uint64_t deadline_ns = worker.now.monotonic_ns + kNsPerS;
   worker.Command(ShutdownCommand{deadline_ns});
   EXPECT_EQ(worker.machine().NextDeadlineNs(), deadline_ns);
@@ -393,8 +379,7 @@ TEST(WorkerMachine, ShutdownWithNothingOpenIsDoneAtOnce) {
 }
 
 TEST(WorkerMachine, ShutdownFailsWhatIsUnderWayAndWaitsForItsMemory) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 100);
   worker.Command(ShutdownCommand{worker.now.monotonic_ns + kNsPerS});
   EXPECT_TRUE(worker.done.empty());

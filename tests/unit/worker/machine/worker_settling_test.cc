@@ -36,8 +36,7 @@ FrameHeader Commit(uint64_t watermark, uint64_t epoch = 3) {
 
 TEST(WorkerSettling, ALostServerIsReportedWhenItIsKnownWhetherItCanBeReached) {
   for (const bool reachable : {false, true}) {
-    WorkerDriver worker;
-    worker.OpenAll(2, 2, 4);
+    WorkerDriver worker(2, 2, 4);
     worker.Submit(1, 4 * kChunkElements);
     worker.Clear();
     worker.Down(1, absl::UnavailableError("connection reset by peer"));
@@ -77,8 +76,7 @@ uint64_t RoundsNs(WorkerDriver* worker) {
 }
 
 TEST(WorkerSettling, ServersOfThePastAreForgottenAndARoundTakesNoLongerAfter200Restarts) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 4);
+  WorkerDriver worker(2, 2, 4);
   const uint64_t before_ns = RoundsNs(&worker);
   std::vector<Shard> shards = WorkerDriver::Map(2)->shards();
   uint32_t connections[] = {0, 1};
@@ -105,8 +103,7 @@ TEST(WorkerSettling, ServersOfThePastAreForgottenAndARoundTakesNoLongerAfter200R
 }
 
 TEST(WorkerSettling, AServerThatNeitherAnswersNorRefusesIsReportedAsOutOfReachBeforeLong) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 4);
+  WorkerDriver worker(2, 2, 4);
   worker.Submit(1, 4 * kChunkElements);
   worker.Clear();
   const uint64_t lost_at_ns = worker.now.monotonic_ns;
@@ -163,8 +160,7 @@ TEST(WorkerSettling, AServerThatANewGroupDoesNotReachIsReported) {
 
 TEST(WorkerSettling, AServerWithoutMemoryIsReportedAsSuch) {
   for (const Refusal refusal : {Refusal::kNoSlotMemory, Refusal::kDraining}) {
-    WorkerDriver worker;
-    worker.OpenAll(2, 2, 4);
+    WorkerDriver worker(2, 2, 4);
     worker.Submit(1, 4 * kChunkElements);
     FrameHeader refused = WorkerDriver::Header(FrameType::kRefuse);
     refused.refusal = refusal;
@@ -176,8 +172,7 @@ TEST(WorkerSettling, AServerWithoutMemoryIsReportedAsSuch) {
 }
 
 TEST(WorkerSettling, AGroupThatTheSchedulerGivesUpFailsWithItsReason) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, kChunkElements);
   worker.Sent(worker.sends.at(0));
   worker.Command(GiveGroupUpCommand{GroupId(2), absl::AbortedError("another group")});
@@ -198,8 +193,7 @@ TEST(WorkerSettling, AGroupThatIsGivenUpBeforeItIsOpenedHereFailsWhenItIs) {
 }
 
 TEST(WorkerSettling, UnfinishedChunksArePushedAgainInTheNewEpochAndFinishedOnesAreNot) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 4);
+  WorkerDriver worker(2, 2, 4);
   worker.Submit(1, 4 * kChunkElements);
   ASSERT_EQ(worker.sends.size(), 4u);
   const std::vector<WorkerSendAction> first = worker.sends;
@@ -233,8 +227,7 @@ TEST(WorkerSettling, UnfinishedChunksArePushedAgainInTheNewEpochAndFinishedOnesA
 
 // Also F7 of docs/failover.md.
 TEST(Invariant, I3AResultLandsBesideTheContributionUntilItIsWhole) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 100);
   worker.Sent(worker.sends.at(0));
   worker.OfferResult(worker.sends.at(0), 2);
@@ -279,8 +272,7 @@ TEST(WorkerSettling, AGroupThatFailsBeforeItsMoveForgetsTheMove) {
 
 // Also F8 of docs/failover.md.
 TEST(Invariant, I3TheLastResultsOfADoneOpAreKeptUntilAllHaveThem) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, 5 * kChunkElements);
   worker.AnswerAll(2);
   ASSERT_EQ(worker.done.size(), 1u);
@@ -313,8 +305,7 @@ TEST(Invariant, I3TheLastResultsOfADoneOpAreKeptUntilAllHaveThem) {
 }
 
 TEST(WorkerSettling, AResultOfAnOpThatIsNotDoneIsHandedOverAsACopy) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, 2 * kChunkElements);
   const std::vector<WorkerSendAction> sends = worker.sends;
   worker.Sent(sends[0]);
@@ -334,8 +325,7 @@ TEST(WorkerSettling, AResultOfAnOpThatIsNotDoneIsHandedOverAsACopy) {
 }
 
 TEST(WorkerSettling, WhatIsSaidInAnEpochThatIsOverHasNoConsequence) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, kChunkElements);
   const WorkerSendAction old_push = worker.sends.at(0);
   worker.Sent(old_push);
@@ -355,8 +345,7 @@ TEST(WorkerSettling, WhatIsSaidInAnEpochThatIsOverHasNoConsequence) {
 
 // Found by the simulator: the others had moved on twice, and left the server, before this rank heard of it.
 TEST(WorkerSettling, AServerThatTheOthersHaveLeftIsNoLoss) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, kChunkElements);
   worker.Sent(worker.sends.at(0));
   FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse);
@@ -375,8 +364,7 @@ constexpr char kUnknownJob[] = "no job has id 7 here; connect again";
 // group. What it had pushed was taken before, so nobody refused it, and it waited until its deadline.
 TEST(WorkerSettling, F21ARankThatGetsNoMoreMapsAsksWhetherTheOthersHaveGoneOn) {
   for (const Refusal refusal : {Refusal::kUnknownGroup, Refusal::kStaleEpoch}) {
-    WorkerDriver worker;
-    worker.OpenAll(2, 1, 2);
+    WorkerDriver worker(2, 1, 2);
     worker.Submit(1, kChunkElements);
     worker.Sent(worker.sends.at(0));
     worker.Pass(kNsPerS);
@@ -398,8 +386,7 @@ TEST(WorkerSettling, F21ARankThatGetsNoMoreMapsAsksWhetherTheOthersHaveGoneOn) {
 
 // The scheduler has lost its state, and all ranks are in the same epoch.
 TEST(WorkerSettling, F12AGroupThatGetsNoMoreMapsGoesOnWithTheServersThatItHas) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Command(NoMoreMapsCommand{absl::FailedPreconditionError(kUnknownJob)});
   worker.Pass(2 * kReachPatienceNs);
   EXPECT_THAT(worker.NotesOf(FrameType::kCommit), IsEmpty()) << "nothing is waited for";
@@ -410,8 +397,7 @@ TEST(WorkerSettling, F12AGroupThatGetsNoMoreMapsGoesOnWithTheServersThatItHas) {
 }
 
 TEST(WorkerSettling, AMapThatIsHereAlreadyIsGoneOverToAlthoughNoMoreWillCome) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, kChunkElements);
   worker.Sent(worker.sends.at(0));
   Move(&worker, 1, 4);
@@ -428,8 +414,7 @@ TEST(WorkerSettling, AMapThatIsHereAlreadyIsGoneOverToAlthoughNoMoreWillCome) {
 }
 
 TEST(WorkerSettling, ALandingOfAnEpochThatIsOverIsDroppedAndItsMemoryWaitedFor) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, kChunkElements);
   worker.Sent(worker.sends.at(0));
   worker.OfferResult(worker.sends.at(0), 2);
@@ -443,8 +428,7 @@ TEST(WorkerSettling, ALandingOfAnEpochThatIsOverIsDroppedAndItsMemoryWaitedFor) 
 }
 
 TEST(WorkerSettling, AResultWaitsForTheNetworkToBeDoneWithTheOldPushOfItsChunk) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, 2 * kChunkElements);
   const std::vector<WorkerSendAction> old_pushes = worker.sends;
   worker.Sent(old_pushes.at(1));
@@ -510,8 +494,7 @@ TEST(WorkerSettling, AnOldPushIsCutOffAlsoWhenItsServerIsLeftLater) {
 }
 
 TEST(WorkerSettling, AnOldPushIsCutOffWhenItsGroupFails) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 2);
+  WorkerDriver worker(2, 2, 2);
   worker.Submit(1, kChunkElements);
   const WorkerSendAction old_push = worker.sends.at(0);
   Move(&worker, 2, 4);
@@ -523,8 +506,7 @@ TEST(WorkerSettling, AnOldPushIsCutOffWhenItsGroupFails) {
 }
 
 TEST(WorkerSettling, APreemptedPushIsMadeAgain) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, 2 * kChunkElements);
   const std::vector<WorkerSendAction> sends = worker.sends;
   worker.Sent(sends[0]);
@@ -558,8 +540,7 @@ TEST(WorkerSettling, AMapThatComesBeforeTheGroupIsOpenIsUsed) {
 }
 
 TEST(WorkerSettling, WithNoServerLeftOpsWaitAndSaySo) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   Move(&worker, 0, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + kNsPerS);
   Move(&worker, 1, 5);

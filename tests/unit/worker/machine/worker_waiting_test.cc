@@ -21,8 +21,7 @@ void SayRankIsMissing(WorkerDriver* worker, uint32_t rank, uint64_t op) {
 }
 
 TEST(WorkerWaiting, TheRankThatAServerMissesIsNamedWithItsNode) {
-  WorkerDriver worker;
-  worker.OpenAll(4, 1, 4);
+  WorkerDriver worker(4, 1, 4);
   worker.Submit(1, 2 * kChunkElements, 0, worker.now.monotonic_ns + 8 * kNsPerS);
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
   worker.OfferResult(worker.sends[0], 4);
@@ -36,8 +35,7 @@ TEST(WorkerWaiting, TheRankThatAServerMissesIsNamedWithItsNode) {
 }
 
 TEST(WorkerWaiting, ItIsSaidAfterTenSecondsAndThenEverLessOften) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 3600 * kNsPerS);
   worker.Sent(worker.sends.at(0));
   SayRankIsMissing(&worker, 1, 1);
@@ -54,8 +52,7 @@ TEST(WorkerWaiting, ItIsSaidAfterTenSecondsAndThenEverLessOften) {
 }
 
 TEST(WorkerWaiting, OpsThatEndInTimeAreNotSpokenOf) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   for (uint64_t i = 1; i <= 5; ++i) {
     worker.Submit(i, 100, 0, worker.now.monotonic_ns + 60 * kNsPerS);
     worker.Pass(9 * kNsPerS);
@@ -67,8 +64,7 @@ TEST(WorkerWaiting, OpsThatEndInTimeAreNotSpokenOf) {
 }
 
 TEST(WorkerWaiting, AServerThatDoesNotAnswerIsNamed) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 2, 4);
+  WorkerDriver worker(2, 2, 4);
   worker.Submit(1, 2 * kChunkElements, 0, worker.now.monotonic_ns + 4 * kNsPerS);
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
   for (const WorkerSendAction& send : worker.sends) {
@@ -83,8 +79,7 @@ TEST(WorkerWaiting, AServerThatDoesNotAnswerIsNamed) {
 }
 
 TEST(WorkerWaiting, ALostServerMeansWaitingForTheScheduler) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
   worker.Down(0, absl::UnavailableError("connection reset"));
   worker.Pass(kNsPerS);
@@ -93,8 +88,7 @@ TEST(WorkerWaiting, ALostServerMeansWaitingForTheScheduler) {
 }
 
 TEST(WorkerWaiting, WithNoServerLeftThatIsSaid) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(0, 4)});
   worker.Sent(worker.sends.at(0));
@@ -103,8 +97,7 @@ TEST(WorkerWaiting, WithNoServerLeftThatIsSaid) {
 }
 
 TEST(WorkerWaiting, AServerOfTheNewMapThatDoesNotComeUpIsNamed) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 2 * kChunkElements, 0, worker.now.monotonic_ns + 4 * kNsPerS);
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(2, 4)});
@@ -149,8 +142,7 @@ void CloseWithTwoOps(WorkerDriver* worker) {
 }
 
 TEST(WorkerWaiting, LeavingNamesTheRankThatHasNotItsResults) {
-  WorkerDriver worker;
-  worker.OpenAll(4, 1, 2);
+  WorkerDriver worker(4, 1, 2);
   CloseWithTwoOps(&worker);
   SayRankIsMissing(&worker, 3, 2);
   worker.Pass(8 * kNsPerS);
@@ -167,8 +159,7 @@ TEST(WorkerWaiting, LeavingNamesTheRankThatHasNotItsResults) {
 }
 
 TEST(WorkerWaiting, LeavingNamesTheServersWhileNoneSaysWhomItWaitsFor) {
-  WorkerDriver worker;
-  worker.OpenAll(4, 2, 2);
+  WorkerDriver worker(4, 2, 2);
   CloseWithTwoOps(&worker);
   worker.Down(1);
   worker.Pass(8 * kNsPerS);
@@ -179,8 +170,7 @@ TEST(WorkerWaiting, LeavingNamesTheServersWhileNoneSaysWhomItWaitsFor) {
 }
 
 TEST(WorkerWaiting, AWordOnAnEarlierWaitIsNoneOnLeaving) {
-  WorkerDriver worker;
-  worker.OpenAll(4, 1, 2);
+  WorkerDriver worker(4, 1, 2);
   worker.Submit(1, 100);
   worker.AnswerAll(4);
   SayRankIsMissing(&worker, 3, 1);
@@ -191,8 +181,7 @@ TEST(WorkerWaiting, AWordOnAnEarlierWaitIsNoneOnLeaving) {
 }
 
 TEST(WorkerWaiting, LeavingWithoutTheOthersIsSaidOnceWithTheRankThatMayLackResults) {
-  WorkerDriver worker;
-  worker.OpenAll(4, 1, 2);
+  WorkerDriver worker(4, 1, 2);
   CloseWithTwoOps(&worker);
   SayRankIsMissing(&worker, 3, 2);
   worker.Pass(30 * kNsPerS - 1);
@@ -204,8 +193,7 @@ TEST(WorkerWaiting, LeavingWithoutTheOthersIsSaidOnceWithTheRankThatMayLackResul
 }
 
 TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
-  WorkerDriver worker;
-  worker.OpenAll(4, 1, 2);
+  WorkerDriver worker(4, 1, 2);
   CloseWithTwoOps(&worker);
   worker.Pass(kNsPerS);
   worker.Command(ShutdownCommand{worker.now.monotonic_ns + 2 * kNsPerS});
@@ -221,8 +209,7 @@ TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
 }
 
 TEST(WorkerWaiting, AnOpsDeadlineNamesTheServerOfTheNewMapThatDidNotLetTheGroupIn) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 4);
+  WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(2, 4)});
   worker.Welcome(0, 4, 0, 1, 4);
@@ -242,8 +229,7 @@ TEST(WorkerWaiting, AGroupThatOpensWhileNoServerIsLeftSaysSo) {
 }
 
 TEST(WorkerWaiting, AFailedGroupIsSilent) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  WorkerDriver worker(2, 1, 2);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 100 * kNsPerS);
   worker.Sent(worker.sends.at(0));
   worker.Command(AbortGroupCommand{GroupHandle(0), "enough"});
@@ -252,8 +238,7 @@ TEST(WorkerWaiting, AFailedGroupIsSilent) {
 }
 
 TEST(Invariant, I8EachOpOfALostRankSaysWhatItStillLacked) {
-  WorkerDriver worker;
-  worker.OpenAll(3, 1, 8);
+  WorkerDriver worker(3, 1, 8);
   worker.Submit(1, 3 * kChunkElements);
   worker.Submit(2, 100);
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);

@@ -16,8 +16,7 @@ using Call = MembershipDriver::Call;
 constexpr uint64_t kPeriodNs = kLeaseNs / 3;
 
 TEST(Heartbeats, F3AreDueEveryThirdOfTheLease) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   uint64_t last_ns = driver.now_ns();
   for (int i = 0; i < 5; ++i) {
     const Call call = driver.Await<HeartbeatCall>(kLeaseNs);
@@ -29,8 +28,7 @@ TEST(Heartbeats, F3AreDueEveryThirdOfTheLease) {
 }
 
 TEST(Heartbeats, FollowTheLeaseThatTheSchedulerGrants) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.AnswerNext<HeartbeatCall>(HeartbeatAnswer{.lease_ttl_ms = 600});
   const uint64_t before_ns = driver.now_ns();
   driver.Await<HeartbeatCall>(kLeaseNs);
@@ -38,8 +36,7 @@ TEST(Heartbeats, FollowTheLeaseThatTheSchedulerGrants) {
 }
 
 TEST(Heartbeats, TellTheProgramOfATrace) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   const TraceRequest trace{.id = 5, .left_ms = 900, .most_bytes = 1000};
   driver.AnswerNext<HeartbeatCall>(HeartbeatAnswer{.lease_ttl_ms = kLeaseMs, .trace = trace});
   const std::vector<TraceAsked> asked = driver.All<TraceAsked>();
@@ -53,8 +50,7 @@ TEST(Heartbeats, TellTheProgramOfATrace) {
 }
 
 TEST(Heartbeats, CarryTheNewestStatistics) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   const Call call = driver.Await<HeartbeatCall>(kLeaseNs);
   const auto& heartbeat = std::get<HeartbeatCall>(call.what);
   EXPECT_EQ(heartbeat.load.ops_completed, 11u);
@@ -73,8 +69,7 @@ TEST(Heartbeats, DoNotWaitLongForStatistics) {
 }
 
 TEST(Heartbeats, F16AnUnansweredOneIsRepeatedBeforeTheLeaseIsOverAndOverNewConnections) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   const uint64_t granted_ns = driver.now_ns();
   driver.Do(JoinGroupCommand{.ticket = 1, .deadline_ns = granted_ns + 60 * kNsPerS});
   const CallId waiting = driver.Find<JoinGroupCall>()->id;
@@ -95,8 +90,7 @@ TEST(Heartbeats, F16AnUnansweredOneIsRepeatedBeforeTheLeaseIsOverAndOverNewConne
 }
 
 TEST(Heartbeats, F16ASecondSchedulerThatFallsSilentLeavesTimeForAThird) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   const uint64_t granted_ns = driver.now_ns();
   driver.AdvanceTo(granted_ns + 3 * kPeriodNs - kPeriodNs / 8);
   EXPECT_EQ(driver.All<UseNewConnectionsAction>().size(), 2u);
@@ -109,8 +103,7 @@ TEST(Heartbeats, F16ASecondSchedulerThatFallsSilentLeavesTimeForAThird) {
 // would have been given up.
 TEST(Heartbeats, F16ASchedulerThatFallsSilentAfterOneWhoseConnectionsBrokeLeavesTimeForAThird) {
   for (const uint64_t silent_ns : {uint64_t{0}, kPeriodNs / 2, kPeriodNs - 1}) {
-    MembershipDriver driver;
-    driver.JoinJob();
+    JoinedMembershipDriver driver;
     const uint64_t granted_ns = driver.now_ns();
     const Call first = driver.Await<HeartbeatCall>(kLeaseNs);
     driver.Advance(silent_ns);
@@ -124,8 +117,7 @@ TEST(Heartbeats, F16ASchedulerThatFallsSilentAfterOneWhoseConnectionsBrokeLeaves
 }
 
 TEST(Heartbeats, F16OneThatWaitsIsRepeatedOverTheNewConnectionsThatAnotherCallAskedFor) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.Do(ServerTrouble{.group = GroupId(1), .epoch = Epoch(1), .server = ServerId(1)});
   const Call report = *driver.Find<ReportServerCall>();
   const Call heartbeat = driver.Await<HeartbeatCall>(kLeaseNs);
@@ -140,8 +132,7 @@ TEST(Heartbeats, F16OneThatWaitsIsRepeatedOverTheNewConnectionsThatAnotherCallAs
 }
 
 TEST(Heartbeats, AnOldCallThatBreaksLateDoesNotGiveUpTheNewConnections) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.Do(ServerTrouble{.group = GroupId(1), .epoch = Epoch(1), .server = ServerId(1)});
   const Call report = *driver.Find<ReportServerCall>();
   const Call heartbeat = driver.Await<HeartbeatCall>(kLeaseNs);
@@ -152,8 +143,7 @@ TEST(Heartbeats, AnOldCallThatBreaksLateDoesNotGiveUpTheNewConnections) {
 }
 
 TEST(Heartbeats, ARefusedOneIsRepeatedAtTheUsualPace) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   for (int i = 0; i < 4; ++i) {
     const uint64_t before_ns = driver.now_ns();
     driver.AnswerNext<HeartbeatCall>(absl::UnavailableError("Connection refused"));
@@ -165,8 +155,7 @@ TEST(Heartbeats, ARefusedOneIsRepeatedAtTheUsualPace) {
 // better.
 TEST(Heartbeats, F16OneThatASchedulerWithoutALeaderRefusedAsksTheNextOneAtOnceAndBothAgainSoon) {
   for (const char* const refusal : {kNobodyLeads, kLeadsNoLonger, kAnotherLeads}) {
-    MembershipDriver driver;
-    driver.JoinJob();
+    JoinedMembershipDriver driver;
     driver.AnswerNext<HeartbeatCall>(absl::UnavailableError(refusal));
     const uint64_t refused_ns = driver.now_ns();
     const std::optional<Call> next = driver.Find<HeartbeatCall>();
@@ -185,8 +174,7 @@ TEST(Heartbeats, F16OneThatASchedulerWithoutALeaderRefusedAsksTheNextOneAtOnceAn
 // Calls take turns with the schedulers: a heartbeat that comes later may meet the same one again, if the worker makes
 // two other calls in between every time.
 TEST(Heartbeats, F16OneThatASchedulerRefusedThatIsCutOffFromTheLeaderAsksTheNextOneAtOnce) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   const absl::Status cut_off = absl::UnavailableError(kLeaderIsSilent);
   driver.AnswerNext<HeartbeatCall>(cut_off);
   for (int round = 0; round < 2; ++round) {
@@ -209,8 +197,7 @@ TEST(Heartbeats, F16OneThatASchedulerRefusedThatIsCutOffFromTheLeaderAsksTheNext
 }
 
 TEST(Heartbeats, NotFoundMustComeTwiceBeforeTheMembershipEnds) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.AnswerNext<HeartbeatCall>(absl::NotFoundError("no such member"));
   const uint64_t refused_ns = driver.now_ns();
   EXPECT_THAT(driver.All<MembershipEnded>(), IsEmpty());
@@ -232,8 +219,7 @@ TEST(Heartbeats, NotFoundMustComeTwiceBeforeTheMembershipEnds) {
 }
 
 TEST(Heartbeats, F17ASchedulerThatIsAwayIsNamedAfterTenSecondsAndWhenItIsBack) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.AnswerNext<HeartbeatCall>(absl::UnavailableError("Connection refused"));
   const uint64_t since_ns = driver.now_ns();
   driver.AdvanceTo(since_ns + 10 * kNsPerS - 1);
@@ -251,8 +237,7 @@ TEST(Heartbeats, F17ASchedulerThatIsAwayIsNamedAfterTenSecondsAndWhenItIsBack) {
 }
 
 TEST(Heartbeats, AShortAbsenceIsNotSpokenOf) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.AnswerNext<HeartbeatCall>(absl::UnavailableError("Connection refused"));
   driver.AnswerNext<HeartbeatCall>(driver.Renewed());
   driver.RenewUntil(driver.now_ns() + 30 * kNsPerS);
@@ -260,8 +245,7 @@ TEST(Heartbeats, AShortAbsenceIsNotSpokenOf) {
 }
 
 TEST(Heartbeats, F17WaitsOfGroupsThatTheSchedulerTellsAreSaidAtOnceAndThenEverMoreSeldom) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   for (int i = 0; i < 30; ++i) driver.AnswerNext<HeartbeatCall>(driver.Renewed({"for rank 3"}));
   ASSERT_FALSE(driver.Notices().empty());
   EXPECT_EQ(driver.Notices().front(), "for rank 3");
@@ -274,8 +258,7 @@ TEST(Heartbeats, F17WaitsOfGroupsThatTheSchedulerTellsAreSaidAtOnceAndThenEverMo
 }
 
 TEST(Heartbeats, GoOnWhileTheWorkerClosesUntilItLeaves) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.Do(CloseCommand{});
   driver.AnswerNext<HeartbeatCall>(driver.Renewed(), kLeaseNs);
   driver.Do(LeaveCommand{.reason = "it closed"});

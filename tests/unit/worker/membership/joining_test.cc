@@ -229,8 +229,7 @@ TEST(Joining, AColocatedServerThatDoesNotStartLeavesTheJobAgain) {
 }
 
 TEST(Leaving, IsTriedTwiceAndTheSecondTimeOverNewConnections) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.Do(LeaveCommand{.reason = "it closed", .failed = true});
   const uint64_t since_ns = driver.now_ns();
   const Call first = *driver.Find<LeaveJobCall>();
@@ -246,8 +245,7 @@ TEST(Leaving, IsTriedTwiceAndTheSecondTimeOverNewConnections) {
 }
 
 TEST(Leaving, EndsWithinTwoSecondsIfNobodyHearsIt) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.Do(LeaveCommand{.reason = "it closed"});
   driver.Advance(2 * kNsPerS);
   EXPECT_TRUE(absl::IsUnavailable(driver.Only<Left>().status));
@@ -260,8 +258,7 @@ TEST(Leaving, EndsWithinTwoSecondsIfNobodyHearsIt) {
 // lost would be declared lost itself, and its job would end.
 TEST(Leaving, F16OneThatASchedulerRefusedThatDoesNotLeadTellsTheNextOneAtOnce) {
   for (const char* const refusal : {kLeaderIsSilent, kNobodyLeads, kLeadsNoLonger, kAnotherLeads}) {
-    MembershipDriver driver;
-    driver.JoinJob();
+    JoinedMembershipDriver driver;
     driver.Do(LeaveCommand{.reason = "it closed", .failed = true});
     const uint64_t since_ns = driver.now_ns();
     for (int i = 0; i < 3; ++i) {
@@ -282,8 +279,7 @@ TEST(Leaving, F16OneThatASchedulerRefusedThatDoesNotLeadTellsTheNextOneAtOnce) {
 // While another scheduler is about to lead, each refuses it.
 TEST(Leaving, F16AsksAgainForTwoSecondsWhileNobodyLeads) {
   for (const bool leads_in_time : {true, false}) {
-    MembershipDriver driver;
-    driver.JoinJob();
+    JoinedMembershipDriver driver;
     driver.Do(LeaveCommand{.reason = "it closed"});
     const uint64_t since_ns = driver.now_ns();
     uint32_t refusals = 0;
@@ -308,8 +304,7 @@ TEST(Leaving, F16AsksAgainForTwoSecondsWhileNobodyLeads) {
 
 // The leader saved it and was deposed before it answered.
 TEST(Leaving, WhatASchedulerKnewAlreadyWasHeard) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.Do(LeaveCommand{.reason = "it closed"});
   driver.AnswerNext<LeaveJobCall>(absl::UnavailableError(kAnotherLeads));
   driver.Advance(kNsPerS);
@@ -319,8 +314,7 @@ TEST(Leaving, WhatASchedulerKnewAlreadyWasHeard) {
 }
 
 TEST(Leaving, ASchedulerThatIsSilentAfterAnotherOneRefusedLeavesTimeForNewConnections) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.Do(LeaveCommand{.reason = "it closed"});
   const uint64_t since_ns = driver.now_ns();
   driver.Advance(kNsPerS / 2);
@@ -338,8 +332,7 @@ TEST(Leaving, ASchedulerThatIsSilentAfterAnotherOneRefusedLeavesTimeForNewConnec
 }
 
 TEST(Leaving, ARefusalIsNotRepeated) {
-  MembershipDriver driver;
-  driver.JoinJob();
+  JoinedMembershipDriver driver;
   driver.Do(LeaveCommand{.reason = "it closed"});
   driver.AnswerNext<LeaveJobCall>(absl::NotFoundError("no such member"));
   EXPECT_TRUE(absl::IsNotFound(driver.Only<Left>().status));

@@ -207,6 +207,11 @@ inline JoinGroupCommand Asks(uint64_t ticket, uint64_t deadline_ns) {
   return {.ticket = ticket, .request = {.name = "even", .ranks = {0, 2}}, .deadline_ns = deadline_ns};
 }
 
+class JoinedMembershipDriver : public MembershipDriver {
+ public:
+  JoinedMembershipDriver() { JoinJob(); }
+};
+
 // A member whose group requests end at deadline_ns_.
 class MembershipTest : public testing::Test {
  protected:
