@@ -1,8 +1,8 @@
 """What is checked in the guest, over real verbs. Runs there as a program: SHOAL_BIN=FOLDER guest_checks.py OUTCOMES
 [CHECK...]
 
-Each function check_... is one test of test_rdma.py, and gets a cluster of its own. Its limit, in seconds, is for a fast
-machine that does nothing else, and is multiplied by SHOAL_TEST_TIME_FACTOR.
+Each function check_... is one test of test_rdma.py, and gets a cluster of its own, which has a scheduler. Its limit, in
+seconds, is for a fast machine that does nothing else, and is multiplied by SHOAL_TEST_TIME_FACTOR.
 """
 
 import contextlib
@@ -73,22 +73,12 @@ UD = Network("fd00::1", "ud_verbs", environment=(("UCX_IB_GID_INDEX", "2"), ("UC
 UD_OVER_CABLE = dataclasses.replace(UD, worker_device="rxe1:1")
 
 
-def start_scheduler(cluster: Cluster) -> None:
-    cluster.start_scheduler(listen=f"{LOOPBACK}:0", lease_ttl_ms=5000)
-
-
 def start_servers(cluster: Cluster, network: Network, count: int, first: int = 0) -> list[Process]:
     """Named server-FIRST and so on."""
     servers = []
     for number in range(first, first + count):
-        options = [
-            "--advertise",
-            network.address,
-            "--name",
-            f"server-{number}",
-            *network.options(network.server_device),
-        ]
-        command = [program("shoal-server"), "--scheduler", cluster.scheduler_address, *options]
+        command = [program("shoal-server"), "--scheduler", cluster.scheduler_address, "--advertise", network.address]
+        command += ["--name", f"server-{number}", *network.options(network.server_device)]
         servers.append(cluster.start(command, dict(network.environment)))
     for server in servers:
         server.wait_for_line(SERVER_LISTENS)
@@ -172,7 +162,7 @@ def check_digests_equal_those_over_tcp(cluster: Cluster) -> None:
         (UD, "ud_verbs/rxe0:1"),
     ]:
         with Cluster() as own:
-            start_scheduler(own)
+            own.start_scheduler()
             start_servers(own, network, 2)
             # Eager and rendezvous. Soft-RoCE's UD is slow under emulation: a second for a mebibyte.
             sizes = ["-b", "8K", "-e", "512K", "-f", "64", "--chunk-bytes", "256K", "-n", "1", "-w", "0", "-c", "1"]
@@ -185,21 +175,18 @@ def check_digests_equal_those_over_tcp(cluster: Cluster) -> None:
 
 @check(limit_s=60)
 def check_a_killed_server_is_named_at_once_over_rc(cluster: Cluster) -> None:
-    start_scheduler(cluster)
     servers = start_servers(cluster, RC, 2)
     expect_move(cluster, RC, servers[1].end_group, "server-1", within_s=5)
 
 
 @check(limit_s=60)
 def check_a_killed_server_is_named_at_once_over_ud(cluster: Cluster) -> None:
-    start_scheduler(cluster)
     servers = start_servers(cluster, UD, 2)
     expect_move(cluster, UD, servers[1].end_group, "server-1", within_s=5)
 
 
 @check(limit_s=90)
 def check_a_killed_server_is_survived_over_rc(cluster: Cluster) -> None:
-    start_scheduler(cluster)
     servers = start_servers(cluster, RC, 2)
 
     def kill_in_mid_op(go_on: Callable[[], None]) -> None:
@@ -212,7 +199,6 @@ def check_a_killed_server_is_survived_over_rc(cluster: Cluster) -> None:
 
 @check(limit_s=90)
 def check_a_stopped_server_is_survived_over_rc(cluster: Cluster) -> None:
-    start_scheduler(cluster)
     servers = start_servers(cluster, RC, 2)
 
     def stop_in_mid_op(go_on: Callable[[], None]) -> None:
@@ -225,7 +211,6 @@ def check_a_stopped_server_is_survived_over_rc(cluster: Cluster) -> None:
 
 @check(limit_s=120, devices="cable")
 def check_a_silent_cable_to_one_of_two_servers_is_survived_over_rc(cluster: Cluster) -> None:
-    start_scheduler(cluster)
     start_servers(cluster, RC_OVER_CABLE, 1)
     start_servers(cluster, RC_AT_THE_RANKS_END, 1, first=1)
 
@@ -262,7 +247,7 @@ def go_on_to_the_end(ranks: list[Process], rounds: int) -> set[str]:
 @functools.cache
 def undisturbed_digests() -> frozenset[str]:
     with Cluster() as own:
-        start_scheduler(own)
+        own.start_scheduler()
         start_servers(own, TCP_OVER_LOOPBACK, 1)
         return frozenset(go_on_to_the_end(start_survivors(own, TCP_OVER_LOOPBACK, 1), SURVIVORS_ROUNDS))
 
@@ -349,7 +334,6 @@ def lose(percent: int, *devices: str) -> None:
 
 def go_silent(cluster: Cluster, network: Network) -> None:
     """What is lost is what travels between the devices; scheduler and processes talk over loopback."""
-    start_scheduler(cluster)
     start_servers(cluster, network, 1)
     # About 5 s on an idle machine. By UCX's own settings the wait has no end.
     expect_loss(cluster, network, lambda: lose(100, "eth0", "eth1"), "server-0", within_s=25)
@@ -367,7 +351,6 @@ def check_a_silent_cable_is_noticed_within_seconds_over_ud(cluster: Cluster) -> 
 
 @check(limit_s=90, devices="cable")
 def check_one_percent_of_packets_may_be_lost(cluster: Cluster) -> None:
-    start_scheduler(cluster)
     start_servers(cluster, RC_OVER_CABLE, 1)
     lose(1, "eth0", "eth1")
     # Some 1500 packets. Most that are lost cost the half second until RDMA sends them again.
@@ -382,7 +365,6 @@ def check_each_process_keeps_to_the_device_it_is_told(cluster: Cluster) -> None:
     def received(device: str) -> int:
         return int(pathlib.Path(f"/sys/class/net/{device}/statistics/rx_bytes").read_text())
 
-    start_scheduler(cluster)
     start_servers(cluster, RC_OVER_CABLE, 1)
     before = [received("eth0"), received("eth1")]
     size, times = 1 << 20, 4
@@ -393,7 +375,6 @@ def check_each_process_keeps_to_the_device_it_is_told(cluster: Cluster) -> None:
 
 @check(limit_s=60, devices="cable")
 def check_the_ranks_of_a_node_are_dealt_over_its_cards(cluster: Cluster) -> None:
-    start_scheduler(cluster)
     start_servers(cluster, RC_OVER_CABLE, 1)
     both = dataclasses.replace(RC, worker_device="rxe0:1/rxe1:1")
     options = ["--world-size", "2", "-b", "32K", "-e", "32K", "-n", "1000000", *both.options(both.worker_device)]
@@ -416,7 +397,6 @@ def registered_with_cards(process: Process) -> list[int]:
 @check(limit_s=60)
 def check_a_server_registers_its_slots_once_and_no_chunk(cluster: Cluster) -> None:
     chunk_bytes = 256 << 10
-    start_scheduler(cluster)
     [server] = start_servers(cluster, RC, 1)
     options = ["-b", "4M", "-e", "4M", "-n", "1000000", "-w", "0", "-c", "0", "--chunk-bytes", str(chunk_bytes)]
     [rank, _] = start_ranks(cluster, RC, 2, *options, servers=1)
@@ -437,7 +417,6 @@ def run_unprivileged(command: list[str], lockable_kib: int) -> subprocess.Comple
 
 @check(limit_s=40)
 def check_too_little_lockable_memory_is_refused_with_advice(cluster: Cluster) -> None:
-    start_scheduler(cluster)
     for lockable_kib in [64, 8192]:
         server = [program("shoal-server"), "--scheduler", cluster.scheduler_address, "--advertise", RC.address]
         rank = [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--world-size", "1"]
@@ -450,7 +429,6 @@ def check_too_little_lockable_memory_is_refused_with_advice(cluster: Cluster) ->
 @check(limit_s=40)
 def check_nobody_in_particular_can_serve(cluster: Cluster) -> None:
     """Without any privilege, on a kernel that keeps socket filters for privileged processes."""
-    start_scheduler(cluster)
     server = [program("shoal-server"), "--scheduler", cluster.scheduler_address, "--advertise", RC.address]
     drop = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
     cluster.start([*drop, *server, *RC.options(RC.server_device)]).wait_for_line(SERVER_LISTENS)
@@ -459,7 +437,6 @@ def check_nobody_in_particular_can_serve(cluster: Cluster) -> None:
 
 @check(limit_s=40, devices="none")
 def check_rdma_without_a_device_is_refused(cluster: Cluster) -> None:
-    start_scheduler(cluster)
     server = [program("shoal-server"), "--scheduler", cluster.scheduler_address, "--advertise", RC.address]
     result = run_unprivileged([*server, "--transports", "rc"], 1 << 20)
     assert result.returncode == 1, result
@@ -483,6 +460,7 @@ def run_check(name: str) -> dict:
             make_devices = ["sh", str(HERE / "guest_devices.sh"), wanted.devices]
             subprocess.run(make_devices, check=True, timeout=DEVICES_S * TIME_FACTOR)
             signal.setitimer(signal.ITIMER_REAL, wanted.limit_s)
+            cluster.start_scheduler()
             wanted.run(cluster)
         except Exception:  # whatever it is belongs to this check alone
             failure = traceback.format_exc()
