@@ -11,8 +11,8 @@ import tempfile
 
 # Of each process that is started on a node, and of what those start: VALUE is the pid and start time of the owner, and
 # a number that it gave.
-OWNER_VARIABLE = "SHOAL_BENCH_RIG"
-FOLDER_PREFIX = "shoal-bench-"  # in the folder for temporary files; the mark follows
+OWNER_VARIABLE = "SHOAL_TEST_OWNER"
+FOLDER_PREFIX = "shoal-hosts-"  # in the folder for temporary files; the mark follows
 
 
 def start_time_of(pid: int) -> str:

@@ -75,6 +75,18 @@ def test_a_lost_rank_leaves_the_last_events_of_all_others(cluster: Cluster, tmp_
     check_timeline(tmp_path)
 
 
+def read_timeline(drawn: pathlib.Path) -> tuple[list[dict], dict[int, str]]:
+    """Its events, and the names of its processes, which are the server and the ranks that live."""
+    events = json.loads(drawn.read_text(encoding="utf-8"))["traceEvents"]
+    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert sorted(re.sub(" on .*", "", name) for name in processes.values()) == [
+        "I/O thread 0 of server alpha",
+        'rank 0 of job "perf"',
+        'rank 1 of job "perf"',
+    ]
+    return events, processes
+
+
 def check_timeline(folder: pathlib.Path) -> None:
     """The records of all members are drawn on one clock: theirs is one, and each says when it failed, to a
     millisecond."""
@@ -84,13 +96,7 @@ def check_timeline(folder: pathlib.Path) -> None:
     assert "3 members of group" in drawn.stdout
     errors_us = [float(error) for error in re.findall(r"wrong by (\d+\.\d) us at most", drawn.stdout)]
     assert len(errors_us) == 2 and all(0 < error < 100_000 for error in errors_us), drawn.stdout
-    events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
-    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
-    assert sorted(re.sub(" on .*", "", name) for name in processes.values()) == [
-        "I/O thread 0 of server alpha",
-        'rank 0 of job "perf"',
-        'rank 1 of job "perf"',
-    ]
+    events, processes = read_timeline(trace)
     failed_us = {processes[event["pid"]]: event["ts"] for event in events if event["ph"] == "i" and event["s"] == "p"}
     said_us = {}
     for path in folder.glob("*.txt"):
@@ -205,13 +211,7 @@ def test_where_nobody_can_write_the_scheduler_has_the_records(cluster: Cluster, 
     said = cluster.call_shoalctl("timeline", "--job", "perf", "-o", str(drawn))
     assert said.returncode == 0, said.stderr
     assert re.search(r"^3 members of group \d+, [1-9]\d* pushes and results with both ends:$", said.stdout, re.M)
-    events = json.loads(drawn.read_text(encoding="utf-8"))["traceEvents"]
-    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
-    assert sorted(re.sub(" on .*", "", name) for name in processes.values()) == [
-        "I/O thread 0 of server alpha",
-        'rank 0 of job "perf"',
-        'rank 1 of job "perf"',
-    ]
+    events, processes = read_timeline(drawn)
     drawn_of = {event["pid"] for event in events if event["ph"] == "X"}
     assert drawn_of == set(processes), "chunks of each"
 
