@@ -71,22 +71,18 @@ def test_address_that_workers_could_not_use(cluster: Cluster, wrong: str):
     assert wrong in last_line(server)
 
 
-def test_unknown_network_device(cluster: Cluster):
-    server = cluster.launch_server("--net-device", "eth987", scheduler=NO_SCHEDULER)
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--net-device", "eth987", "eth987"),
+        ("--transports", "pigeon", "pigeon"),
+        ("--slot-memory", "1000T", "no memory for slots"),
+    ],
+)
+def test_what_this_machine_does_not_have_is_named(cluster: Cluster, option: str, value: str, text: str):
+    server = cluster.launch_server(option, value, scheduler=NO_SCHEDULER)
     assert server.wait() == 1
-    assert "eth987" in last_line(server)
-
-
-def test_unknown_transport(cluster: Cluster):
-    server = cluster.launch_server("--transports", "pigeon", scheduler=NO_SCHEDULER)
-    assert server.wait() == 1
-    assert "pigeon" in last_line(server)
-
-
-def test_more_slot_memory_than_the_machine_has(cluster: Cluster):
-    server = cluster.launch_server("--slot-memory", "1000T", scheduler=NO_SCHEDULER)
-    assert server.wait() == 1
-    assert "no memory for slots" in last_line(server)
+    assert text in last_line(server)
 
 
 @pytest.mark.parametrize(
