@@ -27,8 +27,7 @@ class Device {
 
   // Of a sum of floats on this device, on this stream.
   shoal_all_reduce_options Options() const {
-    shoal_all_reduce_options options = {.struct_size = sizeof(options),
-                                        .dtype = SHOAL_FLOAT32,
+    shoal_all_reduce_options options = {.dtype = SHOAL_FLOAT32,
                                         .op = SHOAL_SUM,
                                         .timeout_ms = kDeviceTimeoutMs,
                                         .on_device = 1,

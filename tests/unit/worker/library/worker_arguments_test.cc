@@ -12,8 +12,7 @@ namespace {
 using testing::HasSubstr;
 
 shoal_worker_options GoodWorkerOptions() {
-  shoal_worker_options options = {.struct_size = sizeof(options),
-                                  .scheduler = "127.0.0.1:1",
+  shoal_worker_options options = {.scheduler = "127.0.0.1:1",
                                   .job_name = "job",
                                   .rank = 0,
                                   .world_size = 2,
@@ -104,7 +103,7 @@ TEST(WorkerArgumentsTest, UnknownTransportIsNamedBeforeAnybodyIsAsked) {
 
 TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   shoal_error error = {};
-  shoal_group_options group_options = {.struct_size = sizeof(group_options), .name = "g"};
+  shoal_group_options group_options = {.name = "g"};
   shoal_group* group = nullptr;
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("worker is NULL"));
@@ -129,7 +128,7 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   EXPECT_EQ(shoal_op_duration_ns(nullptr), 0u);
   shoal_completion completion = {};
   EXPECT_EQ(shoal_next_completion(nullptr, 0, &completion), SHOAL_INVALID_ARGUMENT);
-  shoal_statistics statistics = {.struct_size = sizeof(statistics)};
+  shoal_statistics statistics = {};
   EXPECT_EQ(shoal_worker_statistics(nullptr, &statistics), SHOAL_INVALID_ARGUMENT);
   EXPECT_EQ(shoal_worker_server_statistics(nullptr, nullptr, 0), 0u);
   EXPECT_EQ(shoal_group_rank(nullptr), 0u);
@@ -147,7 +146,7 @@ TEST(WorkerArgumentsTest, ServicesNameTheWrongOption) {
   shoal_service* service = nullptr;
   EXPECT_EQ(shoal_start_scheduler(nullptr, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("options is NULL"));
-  shoal_scheduler_options scheduler_options = {.struct_size = sizeof(scheduler_options)};
+  shoal_scheduler_options scheduler_options = {};
   EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("listen is NULL"));
   scheduler_options.listen = "nonsense";

@@ -241,7 +241,7 @@ TEST_F(DeviceTest, WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent) {
     EXPECT_THAT(error.message, HasSubstr("captured into a graph"));
     device.program().EndCapture(captured);
     shoal_all_reduce_options options = {
-        .struct_size = sizeof(options), .dtype = SHOAL_FLOAT32, .op = SHOAL_SUM, .on_device = 1, .device = 99};
+        .dtype = SHOAL_FLOAT32, .op = SHOAL_SUM, .on_device = 1, .device = 99};
     EXPECT_EQ(shoal_all_reduce(rank.group(), tensor, 100, &options, &op, &error), SHOAL_INVALID_ARGUMENT);
     EXPECT_THAT(error.message, HasSubstr("there is no CUDA device 99: this process sees"));
     // The group is none the worse for it.
@@ -272,8 +272,7 @@ TEST_F(DeviceTest, ARankWhoseHostMemoryCanNotBeLockedFailsTheGroupOnAllRanks) {
     rank.AwaitAll();  // the other one has locked its memory
     ProgramOnDevice program(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank.rank());
     std::byte* const tensor = program.Allocate(4000);
-    shoal_all_reduce_options options = {.struct_size = sizeof(options),
-                                        .dtype = SHOAL_FLOAT32,
+    shoal_all_reduce_options options = {.dtype = SHOAL_FLOAT32,
                                         .op = SHOAL_SUM,
                                         .on_device = 1,
                                         .device = program.device(),

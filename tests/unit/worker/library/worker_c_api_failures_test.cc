@@ -64,7 +64,7 @@ TEST_F(WorkerCApiFailuresTest, RankThatDoesNotCallIsNamedAtTheDeadline) {
 
 TEST_F(WorkerCApiFailuresTest, RankThatDoesNotComeIsNamedByTheGroup) {
   TestRank rank(*cluster, "missing-rank", 0, 2);
-  shoal_group_options options = {.struct_size = sizeof(options), .name = "all", .timeout_ms = 300};
+  shoal_group_options options = {.name = "all", .timeout_ms = 300};
   shoal_group* group = nullptr;
   shoal_error error = {};
   EXPECT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_DEADLINE_EXCEEDED);
@@ -161,7 +161,7 @@ TEST_F(WorkerCApiFailuresTest, GoesOnWithoutTheScheduler) {
   std::vector<float> data(100'000, 3.0f);
   EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
 
-  const shoal_group_options options = {.struct_size = sizeof(options), .name = "another", .timeout_ms = 300};
+  const shoal_group_options options = {.name = "another", .timeout_ms = 300};
   shoal_group* another = nullptr;
   shoal_error error = {};
   EXPECT_EQ(shoal_group_create(rank.worker(), &options, &another, &error), SHOAL_UNAVAILABLE);

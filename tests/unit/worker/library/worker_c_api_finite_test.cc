@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr uint64_t kTimeoutMs = 20'000;
 
 double SquareSumOf(const TestRank& rank) {
-  shoal_statistics statistics = {.struct_size = sizeof(statistics)};
+  shoal_statistics statistics = {};
   EXPECT_EQ(shoal_worker_statistics(rank.worker(), &statistics), SHOAL_OK);
   return statistics.result_square_sum;
 }
@@ -137,7 +137,7 @@ TEST_P(WorkerCApiFiniteTest, CompletionsThatAreFetchedCountAsWell) {
   RunRanks(cluster, "notified", 2, [&](TestRank& rank) {
     std::vector<double> data(500, 0.5);
     shoal_all_reduce_options options = {
-        .struct_size = sizeof(options), .dtype = SHOAL_FLOAT64, .op = SHOAL_SUM, .notify = 1};
+        .dtype = SHOAL_FLOAT64, .op = SHOAL_SUM};
     shoal_error error = {};
     shoal_op* op = nullptr;
     ASSERT_EQ(shoal_all_reduce(rank.group(), data.data(), data.size(), &options, &op, &error), SHOAL_OK);

@@ -253,7 +253,7 @@ TEST(NodeDeviceWithoutNccl, AskedForByNameItIsAnErrorThatSaysWhatIsMissing) {
   RunRanks(cluster, "no-nccl", kRanks, [](TestRank& rank) {
     EXPECT_EQ(shoal_group_takes_devices(rank.group()), 0);
     shoal_group_options options = {
-        .struct_size = sizeof(options), .name = "by-nccl", .node_reduce = SHOAL_NODE_REDUCE_NCCL};
+        .name = "by-nccl", .node_reduce = SHOAL_NODE_REDUCE_NCCL};
     shoal_group* group = nullptr;
     shoal_error error = {};
     EXPECT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_FAILED_PRECONDITION);

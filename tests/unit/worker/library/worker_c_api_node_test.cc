@@ -28,13 +28,13 @@ TEST_F(WorkerCApiNodeTest, RanksOfOneNodeNeedNoServers) {
       EXPECT_EQ(data, std::vector<float>(elements, 10.0f));
       bytes += elements * sizeof(float);
     }
-    shoal_statistics statistics = {.struct_size = sizeof(statistics)};
+    shoal_statistics statistics = {};
     ASSERT_EQ(shoal_worker_statistics(rank.worker(), &statistics), SHOAL_OK);
     EXPECT_EQ(statistics.ops_completed, 3u);
     EXPECT_EQ(statistics.bytes_on_node, bytes);
     EXPECT_EQ(statistics.bytes_pushed, 0u);
     EXPECT_EQ(statistics.server_count, 0u);
-    shoal_plan plan = {.struct_size = sizeof(plan)};
+    shoal_plan plan = {};
     shoal_error error = {};
     ASSERT_EQ(shoal_group_plan(rank.group(), 1000, SHOAL_FLOAT32, &plan, &error), SHOAL_OK) << error.message;
     EXPECT_EQ(plan.chunk_count, 0u);

@@ -67,10 +67,11 @@ int64_t Load(Number value) {
   return static_cast<int64_t>(value);
 }
 
-shoal_all_reduce_options NotifyingFloat32Sum() {
-  shoal_all_reduce_options options = {
-      .struct_size = sizeof(options), .dtype = SHOAL_FLOAT32, .op = SHOAL_SUM, .notify = 1};
-  return options;
+// Starts an op that nobody waits for.
+void StartNotifying(TestRank& rank, std::vector<float>* data, uint64_t user_data) {
+  shoal_op* const op = rank.Start(data, kTimeoutMs);
+  EXPECT_EQ(shoal_op_notify(op, user_data, nullptr), SHOAL_OK);
+  shoal_op_release(op);
 }
 
 // A call that was started and will be checked.
@@ -89,8 +90,7 @@ class TypedCall : public StartedCall {
 
   void Start(TestRank& rank) override {
     for (size_t i = 0; i < data_.size(); ++i) Store(Value(rank.rank(), number_, i), &data_[i]);
-    shoal_all_reduce_options options = {.struct_size = sizeof(options),
-                                        .dtype = dtype_,
+    shoal_all_reduce_options options = {.dtype = dtype_,
                                         .op = reduce_op_,
                                         .premul_factor = 2.0,
                                         .timeout_ms = kTimeoutMs};
@@ -339,7 +339,7 @@ TEST_F(WorkerCApiTest, StatisticsCountWhatWasDoneAndServersShareItEvenly) {
   RunRanks(*cluster, "statistics", kRanks, [](TestRank& rank) {
     std::vector<float> data(kElements, 1.0f);
     EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
-    shoal_statistics statistics = {.struct_size = sizeof(statistics)};
+    shoal_statistics statistics = {};
     ASSERT_EQ(shoal_worker_statistics(rank.worker(), &statistics), SHOAL_OK);
     EXPECT_EQ(statistics.ops_completed, 1u);
     EXPECT_EQ(statistics.ops_failed, 0u);
@@ -382,7 +382,7 @@ TEST_F(WorkerCApiTest, AJobNameCanBeUsedAgain) {
 TEST_F(WorkerCApiTest, WrongAllReducesAreRefusedAtOnce) {
   RunRanks(*cluster, "wrong-calls", 1, [](TestRank& rank) {
     std::vector<float> data(10, 1.0f);
-    shoal_all_reduce_options options = {.struct_size = sizeof(options), .dtype = SHOAL_FLOAT32, .op = SHOAL_SUM};
+    shoal_all_reduce_options options = {.dtype = SHOAL_FLOAT32, .op = SHOAL_SUM};
     const auto error_of = [&](void* memory, uint64_t count, const shoal_all_reduce_options& call) -> std::string {
       shoal_op* op = nullptr;
       shoal_error error = {};

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 shoal_way_options To(const std::string& addresses) {
   shoal_way_options options = {
-      .struct_size = sizeof(options), .addresses = addresses.c_str(), .net_device = "lo", .duration_ms = 100};
+      .addresses = addresses.c_str(), .net_device = "lo", .duration_ms = 100};
   return options;
 }
 
