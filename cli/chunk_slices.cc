@@ -23,8 +23,8 @@ std::string ChunkText(const ChunkName& chunk, bool with_group) {
   return absl::StrCat(OpText(chunk, with_group), " chunk ", chunk.chunk);
 }
 
-std::string ChunkArguments(const ChunkName& chunk, uint64_t bytes) {
-  return absl::StrCat("\"group\":\"", chunk.group, "\",\"epoch\":", chunk.epoch, ",\"bytes\":", bytes);
+Json ChunkArguments(const ChunkName& chunk, uint64_t bytes) {
+  return {{"group", absl::StrCat(chunk.group)}, {"epoch", chunk.epoch}, {"bytes", bytes}};
 }
 
 // The parts that came to their end one after the other, and the rest: of an op that was done, what it collected.
@@ -34,7 +34,7 @@ Slice SliceOfNodeOp(const FlightEntry& entry, bool with_group) {
       .name = absl::StrCat(OpText(entry.chunk, with_group), " within the node", entry.failed ? " (not done)" : ""),
       .begin_ns = begin_ns,
       .end_ns = std::max(entry.at_ns, begin_ns + kShortestNs),
-      .arguments = absl::StrCat("\"group\":\"", entry.chunk.group, "\",\"bytes\":", entry.payload_bytes)};
+      .arguments = {{"group", absl::StrCat(entry.chunk.group)}, {"bytes", entry.payload_bytes}}};
   int64_t done_ns = begin_ns;
   const auto add = [&](const char* name, uint64_t length_ns) {
     const int64_t until_ns = std::min(done_ns + static_cast<int64_t>(length_ns), slice.end_ns);
@@ -264,8 +264,8 @@ class ChunkReader {
                 .arguments = ChunkArguments(gathered.chunk, gathered.bytes)};
     for (const Moment& each : gathered.contributions) {
       if (!each.counts) continue;
-      absl::StrAppendFormat(&slice.arguments, ",\"rank %d came after\":\"%.3f ms\"", each.rank,
-                            static_cast<double>(each.begin_ns - begin_ns) / 1e6);
+      slice.arguments[absl::StrCat("rank ", each.rank, " came after")] =
+          absl::StrFormat("%.3f ms", static_cast<double>(each.begin_ns - begin_ns) / 1e6);
       slice.arrivals.emplace_back(FrameName{gathered.chunk, each.rank, false}, each.begin_ns);
     }
     for (const Moment& each : gathered.results) {

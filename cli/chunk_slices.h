@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/flight_record.h"
+#include "program/json_text.h"
 
 namespace shoal::cli {
 
@@ -32,7 +33,7 @@ struct Slice {
   std::string name;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  std::string arguments;     // members of a JSON object
+  Json arguments = Json::object();
   std::vector<Slice> parts;  // within it
   // Arrows that begin or end at times within the slice.
   std::vector<std::pair<FrameName, int64_t>> departures;

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "cli/bandwidth.h"
 #include "cli/plan.h"
-#include "core/option_table.h"
+#include "program/option_table.h"
 
 namespace shoal::cli {
 

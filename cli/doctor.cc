@@ -17,13 +17,13 @@
 #include "cli/doctor_findings.h"
 #include "cli/doctor_schedulers.h"
 #include "cli/tables.h"
-#include "core/json_text.h"
 #include "core/loopback_address.h"
 #include "core/ucx_release.h"
 #include "core/version.h"
-#include "core/wrap_text.h"
 #include "process/node_name.h"
 #include "process/scheduler_address.h"
+#include "program/json_text.h"
+#include "program/wrap_text.h"
 #include "proto/status_text.h"
 
 namespace shoal::cli {
@@ -475,16 +475,16 @@ std::string FindingsText(const std::vector<Finding>& findings, bool bandwidth_as
 }
 
 std::string FindingsJson(const std::vector<Finding>& findings) {
-  std::vector<std::string> list;
-  list.reserve(findings.size());
+  Json list = Json::array();
   for (const Finding& finding : findings) {
-    list.push_back(absl::StrCat("{\"check\":", QuoteJson(finding.check),
-                                ",\"verdict\":", QuoteJson(VerdictName(finding.verdict)),
-                                ",\"text\":", QuoteJson(finding.text), ",\"fix\":", QuoteJson(finding.fix), "}"));
+    list.push_back({{"check", finding.check},
+                    {"verdict", VerdictName(finding.verdict)},
+                    {"text", finding.text},
+                    {"fix", finding.fix}});
   }
-  return absl::StrCat("{\"findings\":[", absl::StrJoin(list, ","),
-                      "],\"problems\":", CountOf(findings, Verdict::kProblem),
-                      ",\"warnings\":", CountOf(findings, Verdict::kWarning), "}");
+  return JsonText({{"findings", list},
+                   {"problems", CountOf(findings, Verdict::kProblem)},
+                   {"warnings", CountOf(findings, Verdict::kWarning)}});
 }
 
 absl::Status Examine(const ExamineOptions& options, ClusterClient* client, std::ostream& out) {

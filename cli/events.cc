@@ -15,8 +15,8 @@
 #include "absl/strings/str_split.h"
 #include "cli/tables.h"
 #include "core/log_event.h"
-#include "core/nearest_text.h"
-#include "core/wrap_text.h"
+#include "program/nearest_text.h"
+#include "program/wrap_text.h"
 
 namespace shoal::cli {
 namespace {

@@ -15,6 +15,7 @@
 #include "core/server_weights.h"
 #include "core/shard_map.h"
 #include "core/time_model.h"
+#include "program/json_text.h"
 
 namespace shoal::cli {
 namespace {
@@ -170,14 +171,17 @@ std::string PlanText(const PlanOptions& options, const ServerPlan& plan) {
 }
 
 std::string PlanJson(const ServerPlan& plan) {
-  std::string text =
-      absl::StrCat("{\"link_bound_ns\":\"", plan.link_bound_ns, "\",\"within_node_ns\":\"", plan.within_node_ns,
-                   "\",\"ring_ns\":\"", plan.ring_ns, "\",\"enough_servers\":", plan.enough_servers, ",\"rows\":[");
+  Json rows = Json::array();
   for (const PlanRow& row : plan.rows) {
-    absl::StrAppend(&text, text.back() == '[' ? "" : ",", "{\"dedicated_servers\":", row.dedicated_servers,
-                    ",\"colocated_servers\":", row.colocated_servers, ",\"predicted_ns\":\"", row.predicted_ns, "\"}");
+    rows.push_back({{"dedicated_servers", row.dedicated_servers},
+                    {"colocated_servers", row.colocated_servers},
+                    {"predicted_ns", absl::StrCat(row.predicted_ns)}});
   }
-  return absl::StrCat(text, "]}");
+  return JsonText({{"link_bound_ns", absl::StrCat(plan.link_bound_ns)},
+                   {"within_node_ns", absl::StrCat(plan.within_node_ns)},
+                   {"ring_ns", absl::StrCat(plan.ring_ns)},
+                   {"enough_servers", plan.enough_servers},
+                   {"rows", rows}});
 }
 
 }  // namespace shoal::cli

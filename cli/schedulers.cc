@@ -8,9 +8,9 @@
 #include "absl/strings/str_join.h"
 #include "cli/cluster_client.h"
 #include "cli/tables.h"
-#include "core/json_text.h"
-#include "core/wrap_text.h"
 #include "process/scheduler_address.h"
+#include "program/json_text.h"
+#include "program/wrap_text.h"
 
 namespace shoal::cli {
 namespace {
@@ -52,15 +52,15 @@ std::string SchedulersText(const std::vector<AskedScheduler>& schedulers) {
 }
 
 std::string SchedulersJson(const std::vector<AskedScheduler>& schedulers) {
-  std::vector<std::string> list;
-  list.reserve(schedulers.size());
+  Json list = Json::array();
   for (const AskedScheduler& asked : schedulers) {
-    list.push_back(
-        absl::StrCat("{\"address\":", QuoteJson(asked.address), ",\"answers\":", asked.answer.ok() ? "true" : "false",
-                     ",\"leads\":", asked.leads ? "true" : "false", ",\"cluster_id\":", QuoteJson(asked.cluster_id),
-                     ",\"error\":", QuoteJson(std::string(asked.answer.message())), "}"));
+    list.push_back({{"address", asked.address},
+                    {"answers", asked.answer.ok()},
+                    {"leads", asked.leads},
+                    {"cluster_id", asked.cluster_id},
+                    {"error", std::string(asked.answer.message())}});
   }
-  return absl::StrCat("{\"schedulers\":[", absl::StrJoin(list, ","), "]}");
+  return JsonText({{"schedulers", list}});
 }
 
 }  // namespace shoal::cli

@@ -30,11 +30,11 @@
 #include "cli/top.h"
 #include "cli/trace.h"
 #include "cli/verify.h"
-#include "core/nearest_text.h"
 #include "core/version.h"
-#include "core/wrap_text.h"
 #include "process/scheduler_address.h"
 #include "process/write_file.h"
+#include "program/nearest_text.h"
+#include "program/wrap_text.h"
 
 namespace shoal::cli {
 namespace {
@@ -47,12 +47,6 @@ absl::Status Show(const Command& command, const absl::StatusOr<Message>& answer,
   if (!answer.ok()) return answer.status();
   out << (command.json ? ToJson(*answer) + "\n" : text(*answer));
   return absl::OkStatus();
-}
-
-template <typename Messages>
-std::string JsonList(const Messages& messages) {
-  return absl::StrCat(
-      "[", absl::StrJoin(messages, ",", [](std::string* text, const auto& each) { text->append(ToJson(each)); }), "]");
 }
 
 uint64_t UnixMs() {

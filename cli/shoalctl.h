@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/option_table.h"
+#include "program/option_table.h"
 
 namespace shoal::cli {
 

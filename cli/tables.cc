@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/op_time_histogram.h"
-#include "core/wrap_text.h"
+#include "program/wrap_text.h"
 #include "proto/status_text.h"
 
 namespace shoal::cli {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/chunk_slices.h"
 #include "cli/clock_alignment.h"
-#include "core/json_text.h"
+#include "program/json_text.h"
 
 namespace shoal::cli {
 namespace {
@@ -80,30 +80,29 @@ class TraceWriter {
   }
 
   void NameProcess(size_t process, const std::string& name, const std::string& label) {
-    Meta(process, 0, "process_name", absl::StrCat("\"name\":", QuoteJson(name)));
-    Meta(process, 0, "process_labels", absl::StrCat("\"labels\":", QuoteJson(label)));
-    Meta(process, 0, "process_sort_index", absl::StrCat("\"sort_index\":", process));
+    Meta(process, 0, "process_name", {{"name", name}});
+    Meta(process, 0, "process_labels", {{"labels", label}});
+    Meta(process, 0, "process_sort_index", {{"sort_index", process}});
   }
   void NameTrack(size_t process, size_t track, const std::string& name) {
-    Meta(process, track, "thread_name", absl::StrCat("\"name\":", QuoteJson(name)));
-    Meta(process, track, "thread_sort_index", absl::StrCat("\"sort_index\":", track));
+    Meta(process, track, "thread_name", {{"name", name}});
+    Meta(process, track, "thread_sort_index", {{"sort_index", track}});
   }
-  void Mark(size_t process, size_t track, const std::string& name, int64_t at_ns, const std::string& arguments,
-            char scope) {
-    events_.push_back(MakeEvent(process, track, 'i', name, at_ns,
-                                absl::StrCat(",\"s\":\"", std::string(1, scope), "\",\"args\":{", arguments, "}")));
+  void Mark(size_t process, size_t track, const std::string& name, int64_t at_ns, const Json& arguments,
+            const char* scope) {
+    events_.push_back(MakeEvent(process, track, "i", name, at_ns, {{"s", scope}, {"args", arguments}}));
   }
   // `offset_ns`: of the member's clock, to be added.
   void Draw(size_t process, size_t track, const Slice& slice, int64_t offset_ns) {
     const double length_us = static_cast<double>(slice.end_ns - slice.begin_ns) / 1e3;
-    events_.push_back(MakeEvent(process, track, 'X', slice.name, slice.begin_ns + offset_ns,
-                                absl::StrFormat(",\"dur\":%.3f,\"args\":{%s}", length_us, slice.arguments)));
+    events_.push_back(MakeEvent(process, track, "X", slice.name, slice.begin_ns + offset_ns,
+                                {{"dur", length_us}, {"args", slice.arguments}}));
     for (const Slice& part : slice.parts) {
       if (part.end_ns > part.begin_ns) Draw(process, track, part, offset_ns);
     }
-    for (const auto& [name, at_ns] : slice.departures) AddArrowEnd(process, track, 's', name, at_ns + offset_ns, "");
+    for (const auto& [name, at_ns] : slice.departures) AddArrowEnd(process, track, "s", name, at_ns + offset_ns, {});
     for (const auto& [name, at_ns] : slice.arrivals) {
-      AddArrowEnd(process, track, 'f', name, at_ns + offset_ns, ",\"bp\":\"e\"");
+      AddArrowEnd(process, track, "f", name, at_ns + offset_ns, {{"bp", "e"}});
     }
   }
 
@@ -112,27 +111,28 @@ class TraceWriter {
     for (const auto& [name, ends] : arrow_ends_) {
       if (ends.size() == 2) events_.insert(events_.end(), ends.begin(), ends.end());
     }
-    return absl::StrCat("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"begins_at_unix_us\":", begins_at_unix_us,
-                        ",\"summary\":", QuoteJson(summary), "},\"traceEvents\":[\n", absl::StrJoin(events_, ",\n"),
-                        "\n]}\n");
+    return absl::StrCat("{\"displayTimeUnit\":\"ms\",\"otherData\":",
+                        JsonText({{"begins_at_unix_us", begins_at_unix_us}, {"summary", summary}}),
+                        ",\"traceEvents\":[\n", absl::StrJoin(events_, ",\n"), "\n]}\n");
   }
 
  private:
-  void Meta(size_t process, size_t track, const std::string& what, const std::string& arguments) {
-    events_.push_back(absl::StrCat("{\"ph\":\"M\",\"pid\":", process, ",\"tid\":", track, ",\"name\":\"", what,
-                                   "\",\"args\":{", arguments, "}}"));
+  void Meta(size_t process, size_t track, const char* what, const Json& arguments) {
+    events_.push_back(JsonText({{"ph", "M"}, {"pid", process}, {"tid", track}, {"name", what}, {"args", arguments}}));
   }
-  static std::string MakeEvent(size_t process, size_t track, char phase, const std::string& name, int64_t at_ns,
-                               const std::string& more) {
-    return absl::StrCat("{\"ph\":\"", std::string(1, phase), "\",\"pid\":", process, ",\"tid\":", track,
-                        absl::StrFormat(",\"ts\":%.3f,\"name\":", static_cast<double>(at_ns) / 1e3), QuoteJson(name),
-                        more, "}");
+  static std::string MakeEvent(size_t process, size_t track, const char* phase, const std::string& name, int64_t at_ns,
+                               const Json& more) {
+    Json event = {
+        {"ph", phase}, {"pid", process}, {"tid", track}, {"ts", static_cast<double>(at_ns) / 1e3}, {"name", name}};
+    event.update(more);
+    return JsonText(event);
   }
-  void AddArrowEnd(size_t process, size_t track, char phase, const FrameName& name, int64_t at_ns, const char* more) {
+  void AddArrowEnd(size_t process, size_t track, const char* phase, const FrameName& name, int64_t at_ns, Json more) {
     const auto found = arrows_.find(name);
     if (found == arrows_.end()) return;
-    arrow_ends_[name].push_back(MakeEvent(process, track, phase, name.is_result ? "result" : "push", at_ns,
-                                          absl::StrCat(",\"cat\":\"chunk\",\"id\":", found->second, more)));
+    more["cat"] = "chunk";
+    more["id"] = found->second;
+    arrow_ends_[name].push_back(MakeEvent(process, track, phase, name.is_result ? "result" : "push", at_ns, more));
   }
 
   std::map<FrameName, size_t> arrows_;  // their numbers
@@ -170,12 +170,15 @@ void DrawMarks(size_t process, const FlightRecord& record, int64_t offset_ns, Tr
     const std::string name =
         absl::StrCat(entry.what, entry.frame.empty() ? "" : " ", entry.frame, entry.failed ? " failed" : "");
     writer->Mark(process, kMarksTrack, name, entry.at_ns + offset_ns,
-                 absl::StrCat("\"peer\":", entry.peer, ",\"group\":\"", entry.chunk.group, "\",\"rank\":", entry.rank,
-                              ",\"op\":", entry.chunk.op, ",\"chunk\":", entry.chunk.chunk),
-                 't');
+                 {{"peer", entry.peer},
+                  {"group", absl::StrCat(entry.chunk.group)},
+                  {"rank", entry.rank},
+                  {"op", entry.chunk.op},
+                  {"chunk", entry.chunk.chunk}},
+                 "t");
   }
   writer->Mark(process, kMarksTrack, record.is_trace ? "the trace has ended" : absl::StrCat("failed: ", record.why),
-               offset_ns, absl::StrCat("\"why\":", QuoteJson(record.why)), 'p');
+               offset_ns, {{"why", record.why}}, "p");
 }
 
 std::string Microseconds(int64_t ns) { return absl::StrFormat("%.1f us", static_cast<double>(ns) / 1e3); }

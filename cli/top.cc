@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/tables.h"
-#include "core/wrap_text.h"
+#include "program/wrap_text.h"
 
 namespace shoal::cli {
 namespace {

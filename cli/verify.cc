@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "core/json_text.h"
 #include "core/utf8.h"
+#include "program/json_text.h"
 
 namespace shoal::cli {
 namespace {
@@ -191,22 +191,19 @@ std::string VerificationText(const Verification& verification) {
 }
 
 std::string VerificationJson(const Verification& verification) {
-  const auto quoted = [](std::string* out, const std::string& each) { out->append(QuoteJson(each)); };
-  std::vector<std::string> differences;
+  Json differences = Json::array();
   for (const Verification::Difference& difference : verification.differences) {
-    std::vector<std::string> results;
-    results.reserve(difference.members.size());
-    for (const auto& [what, members] : difference.members) {
-      results.push_back(
-          absl::StrCat("{\"result\":", QuoteJson(what), ",\"members\":[", absl::StrJoin(members, ",", quoted), "]}"));
-    }
-    differences.push_back(absl::StrCat("{\"group\":", QuoteJson(difference.group), ",\"op\":", difference.op,
-                                       ",\"results\":[", absl::StrJoin(results, ","), "]}"));
+    Json results = Json::array();
+    for (const auto& [what, members] : difference.members) results.push_back({{"result", what}, {"members", members}});
+    differences.push_back({{"group", difference.group}, {"op", difference.op}, {"results", results}});
   }
-  return absl::StrCat("{\"compared\":", verification.compared, ",\"compared_in_part\":", verification.compared_in_part,
-                      ",\"groups\":", verification.groups, ",\"members\":", verification.members, ",\"differences\":[",
-                      absl::StrJoin(differences, ","), "],\"remarks\":[",
-                      absl::StrJoin(verification.remarks, ",", quoted), "]}\n");
+  return JsonText({{"compared", verification.compared},
+                   {"compared_in_part", verification.compared_in_part},
+                   {"groups", verification.groups},
+                   {"members", verification.members},
+                   {"differences", differences},
+                   {"remarks", verification.remarks}}) +
+         "\n";
 }
 
 }  // namespace shoal::cli

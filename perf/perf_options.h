@@ -12,9 +12,9 @@
 #include "core/colocation.h"
 #include "core/dtype.h"
 #include "core/node_reduce.h"
-#include "core/option_table.h"
 #include "core/wire_format.h"
 #include "perf/rank_split.h"
+#include "program/option_table.h"
 
 namespace shoal {
 

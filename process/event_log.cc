@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/json_text.h"
 #include "core/utf8.h"
 #include "process/clock.h"
+#include "program/json_text.h"
 
 namespace shoal {
 namespace {
@@ -80,13 +80,14 @@ std::string FormatText(const LogEvent& event, uint64_t at_unix_ms) {
 
 // 64-bit ids are strings, as in protobuf's JSON: many readers keep numbers as doubles.
 std::string FormatJson(const LogEvent& event, uint64_t at_unix_ms) {
-  std::string line =
-      absl::StrCat("{\"time\":\"", TimeText(at_unix_ms), "\",\"level\":\"", std::string(LevelName(LevelOf(event.kind))),
-                   "\",\"component\":\"", std::string(ComponentOf(event.kind)), "\",\"event\":\"",
-                   std::string(EventKey(event.kind)), "\"");
-  if (!event.subject.empty()) absl::StrAppend(&line, ",\"subject\":", QuoteJson(event.subject));
-  for (const NamedId& id : ListIds(event.ids)) absl::StrAppend(&line, ",\"", id.name, "\":\"", id.value, "\"");
-  return absl::StrCat(line, ",\"text\":", QuoteJson(event.text), "}");
+  Json line = {{"time", TimeText(at_unix_ms)},
+               {"level", LevelName(LevelOf(event.kind))},
+               {"component", ComponentOf(event.kind)},
+               {"event", EventKey(event.kind)}};
+  if (!event.subject.empty()) line["subject"] = event.subject;
+  for (const NamedId& id : ListIds(event.ids)) line[id.name] = absl::StrCat(id.value);
+  line["text"] = event.text;
+  return JsonText(line);
 }
 
 }  // namespace

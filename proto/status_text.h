@@ -7,12 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "shoal/v1/status.pb.h"
 
 namespace shoal {
 
 // protobuf's JSON with the names of the .proto files, in one line. Every field is present; 64-bit numbers are strings.
 std::string ToJson(const google::protobuf::Message& message);
+template <typename Messages>
+std::string JsonList(const Messages& messages) {
+  return absl::StrCat(
+      "[", absl::StrJoin(messages, ",", [](std::string* text, const auto& each) { text->append(ToJson(each)); }), "]");
+}
 
 // Over all ranks of a job.
 struct JobTotals {

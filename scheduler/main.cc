@@ -11,12 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/now.h"
-#include "core/option_table.h"
 #include "core/version.h"
 #include "metrics/http_server.h"
 #include "process/event_log.h"
 #include "process/listen_address.h"
 #include "process/open_files.h"
+#include "program/option_table.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/page/cluster_page.h"
 #include "scheduler/scheduler.h"

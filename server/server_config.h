@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "core/ids.h"
-#include "core/option_table.h"
 #include "core/small_op.h"
 #include "process/flight_folder.h"
+#include "program/option_table.h"
 
 namespace shoal {
 

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-
 namespace shoal::sim {
 
 namespace {
@@ -49,19 +46,13 @@ uint64_t FaultMeetings::Of(FaultKind first, FaultKind second) const {
   return sum;
 }
 
-std::string FaultMeetings::ToJson() const {
-  std::vector<std::string> rows;
-  for (size_t first = 0; first < kFaultKindCount; ++first) {
-    std::vector<std::string> cells;
-    for (size_t second = 0; second < kFaultKindCount; ++second) {
-      const auto& counts = counts_[first * kFaultKindCount + second];
-      cells.push_back(absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(second))), "\": [",
-                                   absl::StrJoin(counts, ", "), "]"));
-    }
-    rows.push_back(absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(first))), "\": {",
-                                absl::StrJoin(cells, ", "), "}"));
+std::map<std::string, std::map<std::string, FaultMeetings::PhaseCounts>> FaultMeetings::Counts() const {
+  std::map<std::string, std::map<std::string, PhaseCounts>> counts;
+  for (size_t pair = 0; pair < counts_.size(); ++pair) {
+    const auto name = [](size_t kind) { return std::string(FaultName(static_cast<FaultKind>(kind))); };
+    counts[name(pair / kFaultKindCount)][name(pair % kFaultKindCount)] = counts_[pair];
   }
-  return absl::StrCat("{", absl::StrJoin(rows, ",\n  "), "}");
+  return counts;
 }
 
 bool FaultLog::PhaseOf(const Begun& fault, uint64_t now_ns, FaultPhase* phase) const {

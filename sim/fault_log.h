@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -34,19 +35,21 @@ inline constexpr char kPayloads[] = "<payloads>";  // of all jobs, also of those
 // How often faults of the second kind began while one of the first kind was in each phase.
 class FaultMeetings {
  public:
+  using PhaseCounts = std::array<uint64_t, kFaultPhaseCount>;
+
   void Count(FaultKind first, FaultKind second, FaultPhase phase) { ++counts_[Index(first, second)][size_t(phase)]; }
   void Add(const FaultMeetings& other);
   uint64_t Of(FaultKind first, FaultKind second) const;
   uint64_t Of(FaultKind first, FaultKind second, FaultPhase phase) const {
     return counts_[Index(first, second)][size_t(phase)];
   }
-  // {"first": {"second": [a count for each phase], ...}, ...}
-  std::string ToJson() const;
+  // By the names of the first and of the second kind.
+  std::map<std::string, std::map<std::string, PhaseCounts>> Counts() const;
 
  private:
   static size_t Index(FaultKind first, FaultKind second) { return size_t(first) * kFaultKindCount + size_t(second); }
 
-  std::vector<std::array<uint64_t, kFaultPhaseCount>> counts_{kFaultKindCount * kFaultKindCount};
+  std::vector<PhaseCounts> counts_{kFaultKindCount * kFaultKindCount};
 };
 
 class FaultLog {

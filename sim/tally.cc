@@ -1,7 +1,6 @@
 #include "sim/tally.h"
 
-#include "absl/strings/str_cat.h"
-#include "core/json_text.h"
+#include "program/json_text.h"
 
 namespace shoal::sim {
 
@@ -40,33 +39,47 @@ void Tally::Add(const Report& report) {
 }
 
 std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
-  std::string text = absl::StrCat(
-      "{\"first\": ", first, ", \"seeds\": ", seeds, ", \"cpu_seconds\": ", cpu_seconds, ", \"events\": ", events,
-      ", \"virtual_seconds\": ", static_cast<double>(virtual_ns) / 1e9, ", \"ops_ok\": ", ops_ok,
-      ", \"ops_failed\": ", ops_failed, ", \"refusals\": ", refusals, ", \"loans\": ", loans,
-      ", \"changes_caught\": ", changes_caught, ", \"chunks_chosen\": ", chunks_chosen,
-      ", \"device_copies\": ", device_copies, ", \"server_waits_told\": ", server_waits_told, ", \"terms\": ", terms,
-      ", \"hosted_schedulers_ended\": ", hosted_schedulers_ended, ", \"refused_saves\": ", refused_saves,
-      ", \"saves_unheard\": ", saves_unheard, ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions,
-      ", \"hellos_to_ended_groups\": ", hellos_to_ended_groups, ", \"reports_without_move\": ", reports_without_move,
-      ", \"deaths_while_gathering\": ", deaths_while_gathering, ", \"large_jobs\": ", large_jobs,
-      ", \"uneven_memory\": ", uneven_memory, ", \"ended_for_memory\": ", ended_for_memory, ", \"arenas\": ", arenas,
-      ", \"drains_asked\": ", drains_asked, ", \"runs\": ", runs, ",\n \"excuses\": {");
+  Json of_excuses = Json::object();
   for (size_t i = 0; i < excuses.size(); ++i) {
-    absl::StrAppend(&text, i > 0 ? ", " : "",
-                    QuoteJson(std::string(ExcusableCheckName(static_cast<ExcusableCheck>(i)))), ": ", excuses[i]);
+    of_excuses[std::string(ExcusableCheckName(static_cast<ExcusableCheck>(i)))] = excuses[i];
   }
-  absl::StrAppend(&text, "},\n \"faults\": {");
-  for (size_t i = 0; i < faults.size(); ++i) {
-    absl::StrAppend(&text, i > 0 ? ", " : "", QuoteJson(std::string(FaultName(static_cast<FaultKind>(i)))), ": ",
-                    faults[i]);
-  }
-  absl::StrAppend(&text, "},\n \"meetings\": ", meetings.ToJson(), ",\n \"violations\": [");
-  for (size_t i = 0; i < violations.size(); ++i) {
-    absl::StrAppend(&text, i > 0 ? ",\n  " : "", "{\"seed\": ", violations[i].seed,
-                    ", \"what\": ", QuoteJson(violations[i].what), "}");
-  }
-  return text + "]}\n";
+  Json of_faults = Json::object();
+  for (size_t i = 0; i < faults.size(); ++i) of_faults[std::string(FaultName(static_cast<FaultKind>(i)))] = faults[i];
+  Json of_violations = Json::array();
+  for (const Violation& each : violations) of_violations.push_back({{"seed", each.seed}, {"what", each.what}});
+  return JsonText({{"first", first},
+                   {"seeds", seeds},
+                   {"cpu_seconds", cpu_seconds},
+                   {"events", events},
+                   {"virtual_seconds", static_cast<double>(virtual_ns) / 1e9},
+                   {"ops_ok", ops_ok},
+                   {"ops_failed", ops_failed},
+                   {"refusals", refusals},
+                   {"loans", loans},
+                   {"changes_caught", changes_caught},
+                   {"chunks_chosen", chunks_chosen},
+                   {"device_copies", device_copies},
+                   {"server_waits_told", server_waits_told},
+                   {"terms", terms},
+                   {"hosted_schedulers_ended", hosted_schedulers_ended},
+                   {"refused_saves", refused_saves},
+                   {"saves_unheard", saves_unheard},
+                   {"hand_overs", hand_overs},
+                   {"preemptions", preemptions},
+                   {"hellos_to_ended_groups", hellos_to_ended_groups},
+                   {"reports_without_move", reports_without_move},
+                   {"deaths_while_gathering", deaths_while_gathering},
+                   {"large_jobs", large_jobs},
+                   {"uneven_memory", uneven_memory},
+                   {"ended_for_memory", ended_for_memory},
+                   {"arenas", arenas},
+                   {"drains_asked", drains_asked},
+                   {"runs", runs},
+                   {"excuses", of_excuses},
+                   {"faults", of_faults},
+                   {"meetings", meetings.Counts()},
+                   {"violations", of_violations}}) +
+         "\n";
 }
 
 }  // namespace shoal::sim

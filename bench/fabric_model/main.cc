@@ -10,10 +10,10 @@
 #include "core/bucket_plan.h"
 #include "core/flow_plan.h"
 #include "core/frame.h"
-#include "core/option_table.h"
 #include "core/server_weights.h"
 #include "core/shard_map.h"
 #include "core/token.h"
+#include "program/option_table.h"
 
 namespace shoal::fabric_model {
 namespace {

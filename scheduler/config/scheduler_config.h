@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/option_table.h"
+#include "program/option_table.h"
 
 namespace shoal {
 

@@ -30,12 +30,6 @@ absl::Status Unanswered(const grpc::Status& status) {
   return absl::UnavailableError(absl::StrCat("the scheduler does not say: ", ShortReason(status.error_message())));
 }
 
-template <typename Messages>
-std::string JsonList(const Messages& messages) {
-  return absl::StrCat(
-      "[", absl::StrJoin(messages, ",", [](std::string* text, const auto& each) { text->append(ToJson(each)); }), "]");
-}
-
 // With what its ranks and groups, which may be thousands, sum up to instead of them, and the nodes of its slow ranks in
 // their order; they are gone afterwards.
 std::string JobJson(v1::JobStatus* job) {

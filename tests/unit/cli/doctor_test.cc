@@ -16,10 +16,10 @@
 #include "core/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "program/json_text.h"
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "tests/unit/cli/healthy_examination.h"
-#include "tests/unit/cli/json_value.h"
 #include "tests/unit/cli/started_scheduler.h"
 #include "tests/unit/loopback_socket.h"
 
@@ -304,16 +304,14 @@ TEST(DoctorTest, TheJsonHoldsWhatTheTextDoes) {
   Examination seen = Healthy();
   seen.servers.mutable_servers(0)->set_name("a \"quoted\" name");
   seen.node.open_files = 64;
-  const std::string json = FindingsJson(Judge(seen));
-  const JsonValue document = ReadJson(json);
-  const std::vector<JsonValue>& list = document.fields.at("findings").list;
+  const Json document = Json::parse(FindingsJson(Judge(seen)));
+  const Json& list = document.at("findings");
   ASSERT_EQ(list.size(), Judge(seen).size());
-  const std::map<std::string, JsonValue>& fields = list[2].fields;
-  EXPECT_EQ(fields.at("check").text, "server");
-  EXPECT_EQ(fields.at("verdict").text, "good");
-  EXPECT_THAT(fields.at("text").text, HasSubstr("a \"quoted\" name"));
-  EXPECT_EQ(document.fields.at("problems").number, 0);
-  EXPECT_EQ(document.fields.at("warnings").number, 1);
+  EXPECT_EQ(list[2].at("check"), "server");
+  EXPECT_EQ(list[2].at("verdict"), "good");
+  EXPECT_THAT(list[2].at("text").get<std::string>(), HasSubstr("a \"quoted\" name"));
+  EXPECT_EQ(document.at("problems"), 0);
+  EXPECT_EQ(document.at("warnings"), 1);
 }
 
 TEST(WaysTest, TellReachedAddressesFromOthersInTheOrderGiven) {
@@ -442,7 +440,7 @@ TEST_F(DoctorCommandTest, FailsWhereItIsNot) {
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("problem  server"), HasSubstr("can't be reached at " + server.address())));
   EXPECT_THAT(err_.str(), HasSubstr("the doctor found 1 problem"));
   EXPECT_EQ(Run({"--json"}), kExitProblem);
-  ReadJson(out_.str());
+  EXPECT_TRUE(Json::accept(out_.str()));
 }
 
 TEST_F(DoctorCommandTest, SaysSoWhereNoSchedulerAnswers) {
@@ -452,7 +450,7 @@ TEST_F(DoctorCommandTest, SaysSoWhereNoSchedulerAnswers) {
   const int code =
       RunShoalctl({"doctor", "--scheduler", gone, "--timeout", "20", "--json"}, no_environment, out_, err_);
   EXPECT_EQ(code, kExitProblem) << err_.str();
-  EXPECT_GE(ReadJson(out_.str()).fields.at("findings").list.size(), 2u) << "this node is looked at as well";
+  EXPECT_GE(Json::parse(out_.str()).at("findings").size(), 2u) << "this node is looked at as well";
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 #include "cli/doctor.h"
 #include "cli/top.h"
 #include "core/op_time_histogram.h"
-#include "core/wrap_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "program/wrap_text.h"
 #include "proto/status_text.h"
 
 namespace shoal::cli {

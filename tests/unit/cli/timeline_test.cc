@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/cli/json_value.h"
+#include "program/json_text.h"
 
 namespace shoal::cli {
 namespace {
@@ -32,34 +32,31 @@ struct DrawnSlice {
   std::string name;
   double begin_us = 0;
   double end_us = 0;
-  std::map<std::string, std::string> arguments;
+  Json arguments;
 };
 
 // What a viewer would find in the JSON.
 class Drawn {
  public:
   explicit Drawn(const std::string& json) {
-    const JsonValue document = ReadJson(json);
-    for (const JsonValue& value : document.fields.at("traceEvents").list) {
-      const std::map<std::string, JsonValue>& event = value.fields;
-      const std::string& phase = event.at("ph").text;
-      const std::string& name = event.at("name").text;
-      const std::pair<double, double> track = {event.at("pid").number, event.at("tid").number};
+    const Json document = Json::parse(json);
+    for (const Json& event : document.at("traceEvents")) {
+      const std::string phase = event.at("ph");
+      const std::string name = event.at("name");
+      const std::pair<double, double> track = {event.at("pid"), event.at("tid")};
       if (phase == "M" && name == "process_name") {
-        processes_[track.first] = event.at("args").fields.at("name").text;
+        processes_[track.first] = event.at("args").at("name");
       } else if (phase == "M" && name == "thread_name") {
-        tracks_[track] = event.at("args").fields.at("name").text;
+        tracks_[track] = event.at("args").at("name");
       } else if (phase == "X") {
         DrawnSlice slice{.process = processes_[track.first], .track = tracks_[track], .name = name};
-        slice.begin_us = event.at("ts").number;
-        slice.end_us = slice.begin_us + event.at("dur").number;
-        for (const auto& [key, argument] : event.at("args").fields) {
-          slice.arguments[key] = argument.text;
-        }
+        slice.begin_us = event.at("ts").get<double>();
+        slice.end_us = slice.begin_us + event.at("dur").get<double>();
+        slice.arguments = event.at("args");
         slices.push_back(slice);
       } else if (phase == "s" || phase == "f") {
-        auto& ends = arrows.try_emplace(event.at("id").number, -1, -1).first->second;
-        (phase == "s" ? ends.first : ends.second) = event.at("ts").number;
+        auto& ends = arrows.try_emplace(event.at("id").get<double>(), -1, -1).first->second;
+        (phase == "s" ? ends.first : ends.second) = event.at("ts").get<double>();
       } else if (phase == "i") {
         marks.push_back(name);
       }
@@ -151,8 +148,7 @@ TEST(Timeline, ATraceHasNoFailureAndSaysWhenItsTimeBegins) {
   const Drawn drawn(timeline.json);
   EXPECT_THAT(drawn.marks, Contains("the trace has ended").Times(2));
   // Rank 0 is the reference, whose record begins 1 ms before its end, and that of the server 20 us after.
-  const JsonValue document = ReadJson(timeline.json);
-  EXPECT_EQ(document.fields.at("otherData").fields.at("begins_at_unix_us").number, 1'700'000'000'000'000.0 - 1000);
+  EXPECT_EQ(Json::parse(timeline.json).at("otherData").at("begins_at_unix_us"), 1'700'000'000'000'000 - 1000);
   EXPECT_NEAR(drawn.Find("rank 0", "op 1 chunk 0").begin_us, 0, 1e-6);
 }
 

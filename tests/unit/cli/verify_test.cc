@@ -13,9 +13,9 @@
 #include "core/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "program/json_text.h"
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
-#include "tests/unit/cli/json_value.h"
 #include "tests/unit/cli/started_scheduler.h"
 
 namespace shoal::cli {
@@ -70,11 +70,11 @@ TEST(CompareDigests, ADifferenceNamesOpAndRanks) {
             "  all-reduce 7 of group \"group 1\":\n"
             "    crc64 0000000000000004 of 100 float32: rank 1 on b\n"
             "    crc64 0000000000000008 of 100 float32: rank 0 on a, rank 2 on c\n");
-  const JsonValue json = ReadJson(VerificationJson(verification));
-  EXPECT_EQ(json.fields.at("compared").number, 2);
-  const JsonValue& difference = json.fields.at("differences").list.at(0);
-  EXPECT_EQ(difference.fields.at("op").number, 7);
-  EXPECT_EQ(difference.fields.at("results").list.at(0).fields.at("members").list.at(0).text, "rank 1 on b");
+  const Json json = Json::parse(VerificationJson(verification));
+  EXPECT_EQ(json.at("compared"), 2);
+  const Json& difference = json.at("differences").at(0);
+  EXPECT_EQ(difference.at("op"), 7);
+  EXPECT_EQ(difference.at("results").at(0).at("members").at(0), "rank 1 on b");
 }
 
 TEST(CompareDigests, WhatNotAllRanksHaveSentIsToldApart) {

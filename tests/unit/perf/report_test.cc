@@ -1,10 +1,8 @@
 #include "perf/report.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "program/json_text.h"
 
 namespace shoal {
 namespace {
@@ -45,13 +43,6 @@ Measurement SomeMeasurement() {
   measurement.wrong = 3;
   measurement.digest = 0xabc;
   return measurement;
-}
-
-google::protobuf::Struct ParseJson(const std::string& text) {
-  google::protobuf::Struct parsed;
-  const auto status = google::protobuf::util::JsonStringToMessage(text, &parsed);
-  EXPECT_TRUE(status.ok()) << status.ToString() << "\n" << text;
-  return parsed;
 }
 
 TEST(Report, BytesAsPeopleWriteThem) {
@@ -111,38 +102,37 @@ TEST(Report, FooterCountsWrongElements) {
 }
 
 TEST(Report, JsonHasTheAgreedFields) {
-  const auto report = ParseJson(JsonReport(SomeOptions(), SomeFacts(), {SomeMeasurement(), SomeMeasurement()}));
-  const auto& fields = report.fields();
+  const Json report = Json::parse(JsonReport(SomeOptions(), SomeFacts(), {SomeMeasurement(), SomeMeasurement()}));
   for (const char* name : {"software_version", "arguments", "started_at", "machine", "job", "scheduler", "world_size",
                            "server_count", "servers", "results", "iterations", "transports"}) {
-    EXPECT_TRUE(fields.contains(name)) << name;
+    EXPECT_TRUE(report.contains(name)) << name;
   }
-  EXPECT_EQ(fields.at("job").string_value(), "a \"quoted\" job\nwith a line");
-  EXPECT_EQ(fields.at("arguments").list_value().values(2).string_value(), "\\");
-  EXPECT_EQ(fields.at("machine").struct_value().fields().at("cpu_model").string_value(), "Some CPU");
-  EXPECT_EQ(fields.at("servers").list_value().values(1).struct_value().fields().at("bytes_pushed").number_value(), 101);
-  EXPECT_EQ(fields.at("wrong").number_value(), 6);
-  ASSERT_EQ(fields.at("results").list_value().values_size(), 2);
-  const auto& result = fields.at("results").list_value().values(0).struct_value().fields();
-  EXPECT_EQ(result.at("bytes").number_value(), 26214400);
-  EXPECT_EQ(result.at("dtype").string_value(), "float32");
-  EXPECT_EQ(result.at("op").string_value(), "sum");
-  EXPECT_EQ(result.at("in_flight").number_value(), 1);
-  EXPECT_EQ(result.at("time_us_min").number_value(), 20000);
-  EXPECT_EQ(result.at("time_us_p50").number_value(), 26000);
-  EXPECT_EQ(result.at("time_us_p99").number_value(), 30000);
-  ASSERT_EQ(result.at("op_times_us").list_value().values_size(), 2);
-  EXPECT_EQ(result.at("op_times_us").list_value().values(1).number_value(), 20000.5);
-  EXPECT_EQ(result.at("cpu_time_us").number_value(), 1234.5);
-  EXPECT_EQ(result.at("algbw_bytes_per_s").number_value(), 1e9);
-  EXPECT_EQ(result.at("busbw_bytes_per_s").number_value(), 1.5e9);
-  EXPECT_EQ(result.at("wrong").number_value(), 3);
-  EXPECT_EQ(result.at("digest").string_value(), "0000000000000abc");
+  EXPECT_EQ(report.at("job"), "a \"quoted\" job\nwith a line");
+  EXPECT_EQ(report.at("arguments").at(2), "\\");
+  EXPECT_EQ(report.at("machine").at("cpu_model"), "Some CPU");
+  EXPECT_EQ(report.at("servers").at(1).at("bytes_pushed"), 101);
+  EXPECT_EQ(report.at("wrong"), 6);
+  ASSERT_EQ(report.at("results").size(), 2u);
+  const Json& result = report.at("results").at(0);
+  EXPECT_EQ(result.at("bytes"), 26214400);
+  EXPECT_EQ(result.at("dtype"), "float32");
+  EXPECT_EQ(result.at("op"), "sum");
+  EXPECT_EQ(result.at("in_flight"), 1);
+  EXPECT_EQ(result.at("time_us_min"), 20000);
+  EXPECT_EQ(result.at("time_us_p50"), 26000);
+  EXPECT_EQ(result.at("time_us_p99"), 30000);
+  ASSERT_EQ(result.at("op_times_us").size(), 2u);
+  EXPECT_EQ(result.at("op_times_us").at(1), 20000.5);
+  EXPECT_EQ(result.at("cpu_time_us"), 1234.5);
+  EXPECT_EQ(result.at("algbw_bytes_per_s"), 1e9);
+  EXPECT_EQ(result.at("busbw_bytes_per_s"), 1.5e9);
+  EXPECT_EQ(result.at("wrong"), 3);
+  EXPECT_EQ(result.at("digest"), "0000000000000abc");
 }
 
 TEST(Report, JsonOfNoResults) {
-  const auto report = ParseJson(JsonReport(SomeOptions(), {}, {}));
-  EXPECT_EQ(report.fields().at("results").list_value().values_size(), 0);
+  const Json report = Json::parse(JsonReport(SomeOptions(), {}, {}));
+  EXPECT_EQ(report.at("results").size(), 0u);
 }
 
 TEST(Report, NodeFactsAreFound) {

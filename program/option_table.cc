@@ -1,4 +1,4 @@
-#include "core/option_table.h"
+#include "program/option_table.h"
 
 #include <algorithm>
 #include <cctype>
@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/nearest_text.h"
-#include "core/wrap_text.h"
+#include "program/nearest_text.h"
+#include "program/wrap_text.h"
 
 namespace shoal {
 namespace {

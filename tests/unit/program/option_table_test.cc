@@ -1,4 +1,4 @@
-#include "core/option_table.h"
+#include "program/option_table.h"
 
 #include <map>
 

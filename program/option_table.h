@@ -12,8 +12,8 @@
 //
 // Threads: one at a time. Ownership: the targets belong to the caller and must outlive the table. Pure: what surrounds
 // the program (arguments, environment) is passed in.
-#ifndef SHOAL_CORE_OPTION_TABLE_H_
-#define SHOAL_CORE_OPTION_TABLE_H_
+#ifndef SHOAL_PROGRAM_OPTION_TABLE_H_
+#define SHOAL_PROGRAM_OPTION_TABLE_H_
 
 #include <cstdint>
 #include <functional>
@@ -109,4 +109,4 @@ class OptionTable {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CORE_OPTION_TABLE_H_
+#endif  // SHOAL_PROGRAM_OPTION_TABLE_H_

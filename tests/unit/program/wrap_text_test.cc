@@ -1,4 +1,4 @@
-#include "core/wrap_text.h"
+#include "program/wrap_text.h"
 
 #include <gtest/gtest.h>
 

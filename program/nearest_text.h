@@ -1,6 +1,6 @@
 // Which of some words was meant, for "did you mean". Pure; any thread.
-#ifndef SHOAL_CORE_NEAREST_TEXT_H_
-#define SHOAL_CORE_NEAREST_TEXT_H_
+#ifndef SHOAL_PROGRAM_NEAREST_TEXT_H_
+#define SHOAL_PROGRAM_NEAREST_TEXT_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -41,4 +41,4 @@ inline std::string DidYouMean(const std::string& text, const std::vector<std::st
 
 }  // namespace shoal
 
-#endif  // SHOAL_CORE_NEAREST_TEXT_H_
+#endif  // SHOAL_PROGRAM_NEAREST_TEXT_H_

@@ -1,6 +1,6 @@
 // Text for a terminal of 100 columns. Pure; any thread.
-#ifndef SHOAL_CORE_WRAP_TEXT_H_
-#define SHOAL_CORE_WRAP_TEXT_H_
+#ifndef SHOAL_PROGRAM_WRAP_TEXT_H_
+#define SHOAL_PROGRAM_WRAP_TEXT_H_
 
 #include <cstddef>
 #include <string>
@@ -23,4 +23,4 @@ std::string WrapLines(std::string_view text);
 
 }  // namespace shoal
 
-#endif  // SHOAL_CORE_WRAP_TEXT_H_
+#endif  // SHOAL_PROGRAM_WRAP_TEXT_H_
