@@ -1,14 +1,13 @@
-// The command line of shoalctl: its options, and which of them go together.
+// The command line of shoalctl: what its commands take.
 #ifndef SHOAL_CLI_COMMAND_H_
 #define SHOAL_CLI_COMMAND_H_
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
+#include <set>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "cli/bandwidth.h"
 #include "cli/plan.h"
 #include "program/option_table.h"
@@ -16,7 +15,6 @@
 namespace shoal::cli {
 
 struct Command {
-  std::string name;
   std::string argument;  // of the command
   std::string scheduler;
   double timeout_s = 5;
@@ -24,9 +22,9 @@ struct Command {
   bool all = false;
   bool wide = false;
   bool follow = false;
-  std::string since;
-  std::string job;    // of events and timeline
-  std::string kinds;  // of events
+  std::optional<uint64_t> since_ms;
+  std::string job;              // of events and timeline
+  std::set<std::string> kinds;  // of events
   bool wait = false;
   double deadline_s = 300;
   std::string reason;
@@ -40,22 +38,24 @@ struct Command {
   DataPlane data_plane;
   bool to_terminal = false;
   std::ostream* err = nullptr;
-  bool help = false;
-  bool version = false;
 };
 
-// Declares the options in `table`, with the values in `command` as defaults; both must outlive the table's use.
-void DeclareOptions(Command* command, OptionTable* table);
+// Declares the options that go with some commands alone, with the values in `command` as defaults; both must outlive
+// the table's use.
+void DeclareExtent(Command* command, OptionTable* table);  // of tables
+void DeclareTop(Command* command, OptionTable* table);
+void DeclareEvents(Command* command, OptionTable* table);
+void DeclareDoctor(Command* command, OptionTable* table);
+void DeclareDrain(Command* command, OptionTable* table);
+void DeclareTrace(Command* command, OptionTable* table);
+void DeclareVerify(Command* command, OptionTable* table);
+void DeclareAbort(Command* command, OptionTable* table);
+void DeclarePlan(Command* command, OptionTable* table);
+void DeclareTimeline(Command* command, OptionTable* table);
 
-// The long names of the options that go with this command and not with all.
-std::vector<std::string> OptionsOf(std::string_view command);
-
-// Whether --json goes with this command.
-bool PrintsJson(std::string_view command);
-
-// Of a command whose name is known, and the table that its options were parsed with. InvalidArgument names an option
-// that does not go with it, or its wrong value.
-absl::Status CheckOptions(const Command& command, const OptionTable& table);
+// And those that go with all that ask a cluster, and with all that print JSON when they are asked to.
+void DeclareCluster(Command* command, OptionTable* table);
+void DeclareJson(Command* command, OptionTable* table);
 
 }  // namespace shoal::cli
 

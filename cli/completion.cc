@@ -1,5 +1,7 @@
 #include "cli/completion.h"
 
+#include <set>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -23,7 +25,12 @@ _shoalctl() {
     case " COMMANDS " in *" $each "*) command=$each ;; esac
   done
   case $word in
-    -*) COMPREPLY=($(compgen -W "OPTIONS" -- "$word")); return ;;
+    -*)
+      case $command in
+OPTION_CASES
+      esac
+      return
+      ;;
   esac
   case ${COMP_WORDS[$((COMP_CWORD - 1))]} in
     --job) COMPREPLY=($(compgen -W "$(_shoalctl_names jobs)" -- "$word")); return ;;
@@ -48,16 +55,34 @@ constexpr char kForZsh[] =
 
 }  // namespace
 
-absl::StatusOr<std::string> CompletionScript(const std::string& shell, const CompletionWords& words) {
+absl::StatusOr<std::string> CompletionScript(const std::string& shell, const std::vector<CompletedCommand>& commands,
+                                             const std::vector<std::string>& event_kinds) {
   if (shell != "bash" && shell != "zsh") {
     return absl::InvalidArgumentError(
         absl::StrCat("there is no completion for the shell \"", shell, "\"; use bash or zsh"));
   }
-  const std::string script = absl::StrReplaceAll(kScript, {{"SERVER_CASE", absl::StrJoin(words.server_commands, "|")},
-                                                           {"JOB_CASE", absl::StrJoin(words.job_commands, "|")},
-                                                           {"COMMANDS", absl::StrJoin(words.commands, " ")},
-                                                           {"OPTIONS", absl::StrJoin(words.options, " ")},
-                                                           {"EVENT_KINDS", absl::StrJoin(words.event_kinds, " ")}});
+  std::vector<std::string> names;
+  std::vector<std::string> of_servers;
+  std::vector<std::string> of_jobs;
+  std::vector<std::string> cases;
+  std::set<std::string> all_options;
+  const auto offer = [](const std::string& command, const auto& options) {
+    return absl::StrCat("        ", command, ") COMPREPLY=($(compgen -W \"", absl::StrJoin(options, " "),
+                        "\" -- \"$word\")) ;;");
+  };
+  for (const CompletedCommand& command : commands) {
+    names.push_back(command.name);
+    if (command.argument == "SERVER") of_servers.push_back(command.name);
+    if (command.argument == "JOB") of_jobs.push_back(command.name);
+    cases.push_back(offer(command.name, command.options));
+    all_options.insert(command.options.begin(), command.options.end());
+  }
+  cases.push_back(offer("\"\"", all_options));
+  const std::string script = absl::StrReplaceAll(kScript, {{"SERVER_CASE", absl::StrJoin(of_servers, "|")},
+                                                           {"JOB_CASE", absl::StrJoin(of_jobs, "|")},
+                                                           {"COMMANDS", absl::StrJoin(names, " ")},
+                                                           {"OPTION_CASES", absl::StrJoin(cases, "\n")},
+                                                           {"EVENT_KINDS", absl::StrJoin(event_kinds, " ")}});
   return shell == "zsh" ? kForZsh + script : script;
 }
 

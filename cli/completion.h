@@ -9,18 +9,17 @@
 
 namespace shoal::cli {
 
-struct CompletionWords {
-  std::vector<std::string> commands;
-  std::vector<std::string> server_commands;  // those of them that take the name of a server
-  std::vector<std::string> job_commands;     // and of a job
-  std::vector<std::string> options;          // "--json"
-  std::vector<std::string> event_kinds;      // "rank-lost"
+struct CompletedCommand {
+  std::string name;
+  std::string argument;              // what it takes the name of: "SERVER", "JOB", another or nothing
+  std::vector<std::string> options;  // "--json"
 };
 
 // The script, to be read by the shell (`source <(shoalctl completion bash)`). It asks the cluster of
 // --scheduler, if the command line has it, or of SHOAL_SCHEDULER for names, for a second at most. InvalidArgument: the
 // shell is neither bash nor zsh.
-absl::StatusOr<std::string> CompletionScript(const std::string& shell, const CompletionWords& words);
+absl::StatusOr<std::string> CompletionScript(const std::string& shell, const std::vector<CompletedCommand>& commands,
+                                             const std::vector<std::string>& event_kinds);
 
 }  // namespace shoal::cli
 

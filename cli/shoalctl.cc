@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -30,10 +29,8 @@
 #include "cli/top.h"
 #include "cli/trace.h"
 #include "cli/verify.h"
-#include "core/version.h"
 #include "process/scheduler_address.h"
 #include "process/write_file.h"
-#include "program/nearest_text.h"
 #include "program/wrap_text.h"
 
 namespace shoal::cli {
@@ -123,12 +120,11 @@ absl::Status ShowStragglers(const Command& command, ClusterClient* client, std::
 }
 
 absl::Status RunEvents(const Command& command, ClusterClient* client, std::ostream& out) {
-  EventsOptions options{.filter = {.job = command.job},
-                        .follow = command.follow,
-                        .to_terminal = command.to_terminal,
-                        .json = command.json};
-  if (!command.since.empty()) options.since_ms = *ParseAge(command.since);
-  options.filter.kinds = *ParseEventKinds(command.kinds);
+  const EventsOptions options{.since_ms = command.since_ms,
+                              .filter = {.job = command.job, .kinds = command.kinds},
+                              .follow = command.follow,
+                              .to_terminal = command.to_terminal,
+                              .json = command.json};
   return ShowEvents(options, client, out, *command.err);
 }
 
@@ -207,6 +203,8 @@ struct CommandKind {
   std::string_view argument;  // what it takes the name of: "SERVER", "JOB", "[FOLDER]" or "SHELL"; empty: nothing
   std::string_view summary;
   absl::Status (*run)(const Command&, ClusterClient*, std::ostream&);  // nullptr: it asks no cluster
+  void (*declare)(Command*, OptionTable*) = nullptr;                   // its own options
+  bool prints_json = true;                                             // with --json
 
   bool MayLackArgument() const { return argument.starts_with('['); }
   // With a folder a timeline needs none.
@@ -216,136 +214,105 @@ struct CommandKind {
 };
 
 constexpr CommandKind kCommands[] = {
-    {"status", "", "the cluster, its servers and its jobs", ShowStatus},
-    {"schedulers", "", "each scheduler that --scheduler names: whether it answers, leads, and of which cluster it is",
+    {"status", "", "The cluster, its servers and its jobs", ShowStatus, DeclareExtent},
+    {"schedulers", "", "Each scheduler that --scheduler names: whether it answers, leads, and of which cluster it is",
      ShowSchedulers},
-    {"servers", "", "reduction servers, with load and last heartbeat", ShowServers},
-    {"jobs", "", "training jobs, with the progress of their ranks and what is wrong", ShowJobs},
-    {"job", "JOB", "one job: its ranks with their progress, its groups, and what is wrong", ShowJob},
-    {"stragglers", "", "the ranks and servers that a job waits for, for how much of the time, and why", ShowStragglers},
-    {"top", "", "servers and jobs with their rates, every --interval seconds", RunTop},
-    {"map", "", "the shard map: which server owns which share", ShowMap},
+    {"servers", "", "Reduction servers, with load and last heartbeat", ShowServers, DeclareExtent},
+    {"jobs", "", "Training jobs, with the progress of their ranks and what is wrong", ShowJobs, DeclareExtent},
+    {"job", "JOB", "One job: its ranks with their progress, its groups, and what is wrong", ShowJob},
+    {"stragglers", "", "The ranks and servers that a job waits for, for how much of the time, and why", ShowStragglers},
+    {"top", "", "Servers and jobs with their rates, every --interval seconds", RunTop, DeclareTop,
+     /*prints_json=*/false},
+    {"map", "", "The shard map: which server owns which share", ShowMap},
     {"events", "",
-     "what happened recently and why, as far as --since, --job and --kind let it through; with --follow also what "
+     "What happened recently and why, as far as --since, --job and --kind let it through; with --follow also what "
      "happens from now on",
-     RunEvents},
+     RunEvents, DeclareEvents},
     {"doctor", "",
-     "looks from this node at what a job here would need: every scheduler, every server's port, versions, clock, MTU, "
+     "Looks from this node at what a job here would need: every scheduler, every server's port, versions, clock, MTU, "
      "TCP, limits and RDMA, with --bandwidth also what the ways carry; with a fix for each finding. The exit code is 3 "
      "if there is a problem",
-     RunDoctor},
+     RunDoctor, DeclareDoctor},
     {"drain", "SERVER",
-     "takes SERVER out of the cluster: its groups move to the other servers, no op fails, and its process ends with "
+     "Takes SERVER out of the cluster: its groups move to the other servers, no op fails, and its process ends with "
      "exit code 0. With --wait the command returns when the server has left. A server that is started again under "
      "the same name joins again",
-     RunDrain},
-    {"undrain", "SERVER", "keeps SERVER, which was asked to drain and has not left yet, in the cluster", RunUndrain},
+     RunDrain, DeclareDrain},
+    {"undrain", "SERVER", "Keeps SERVER, which was asked to drain and has not left yet, in the cluster", RunUndrain},
     {"evict", "SERVER",
-     "takes SERVER out at once, without its help, as if it had died; its process ends with exit code 1. Use it for a "
+     "Takes SERVER out at once, without its help, as if it had died; its process ends with exit code 1. Use it for a "
      "server that renews its lease but does no work",
      RunEvict},
     {"trace", "JOB",
-     "records for --seconds what JOB's ranks and servers do, and draws it on one clock for ui.perfetto.dev: each chunk "
+     "Records for --seconds what JOB's ranks and servers do, and draws it on one clock for ui.perfetto.dev: each chunk "
      "from the push to its result, who came last, what waited for whom. The job goes on undisturbed",
-     RunTrace},
+     RunTrace, DeclareTrace, /*prints_json=*/false},
     {"verify", "JOB",
-     "compares for --seconds the results of JOB's all-reduces over all of its ranks, bit for bit. The exit code is 3 "
+     "Compares for --seconds the results of JOB's all-reduces over all of its ranks, bit for bit. The exit code is 3 "
      "if there is a difference",
-     RunVerify},
-    {"abort", "JOB", "ends JOB: its groups fail, and its ranks' ops end with an error that contains --reason",
-     RunAbort},
+     RunVerify, DeclareVerify},
+    {"abort", "JOB", "Ends JOB: its groups fail, and its ranks' ops end with an error that contains --reason", RunAbort,
+     DeclareAbort},
     {"plan", "",
-     "how many dedicated servers a job of --nodes with links of --link should have, by the time model; asks no cluster",
-     nullptr},
+     "How many dedicated servers a job of --nodes with links of --link should have, by the time model; asks no cluster",
+     nullptr, DeclarePlan},
     {"timeline", "[FOLDER]",
-     "draws the flight records of a failure on one clock, for ui.perfetto.dev: what ranks and servers sent to the "
+     "Draws the flight records of a failure on one clock, for ui.perfetto.dev: what ranks and servers sent to the "
      "scheduler when the last group failed, or that of --job or --group; or what they wrote to FOLDER, which asks no "
      "cluster",
-     RunTimeline},
-    {"completion", "SHELL", "a script with which bash or zsh completes these: source <(shoalctl completion bash)",
-     nullptr},
+     RunTimeline, DeclareTimeline, /*prints_json=*/false},
+    {"completion", "SHELL", "A script with which bash or zsh completes these: source <(shoalctl completion bash)",
+     nullptr, nullptr, /*prints_json=*/false},
 };
 
-const CommandKind* FindCommand(const std::string& name) {
-  const auto found = std::find_if(std::begin(kCommands), std::end(kCommands),
-                                  [&](const CommandKind& kind) { return kind.name == name; });
-  return found == std::end(kCommands) ? nullptr : found;
-}
-
-// "status, servers, ... or abort".
-std::string CommandNames() {
-  std::vector<std::string> names;
-  for (const CommandKind& kind : kCommands) names.emplace_back(kind.name);
-  const std::string last = std::move(names.back());
-  names.pop_back();
-  return absl::StrCat(absl::StrJoin(names, ", "), " or ", last);
-}
-
-constexpr char kUsage[] = "shoalctl COMMAND [options]";
-
-// "drain SERVER".
-std::string NameWithArgument(const CommandKind& kind) {
-  return absl::StrCat(std::string(kind.name), kind.argument.empty() ? "" : " ", std::string(kind.argument));
-}
-
-// `name`, and beside it what it means, in a column that begins after `name_width` characters.
-std::string SummaryEntry(const std::string& name, size_t name_width, std::string_view meaning) {
-  std::string head = absl::StrCat("  ", name);
-  head.resize(std::max(head.size() + 2, name_width), ' ');
-  return WrapText(absl::StrCat(head, std::string(meaning)), name_width);
-}
-
-struct ExitCode {
-  int code;
-  std::string_view meaning;
-};
-
-constexpr ExitCode kExitCodes[] = {
-    {kExitOk, "it has done what it was asked for"},
-    {kExitFailure,
-     "the scheduler can't be reached or refuses, there is nothing to draw or to compare, or the output can't be "
-     "written"},
-    {kExitUsage, "wrong usage, or input that can't be read"},
-    {kExitProblem, "doctor found a problem, or verify a difference"},
-};
-
-std::string Summary() {
-  constexpr size_t kCommandWidth = 18;
-  constexpr size_t kCodeWidth = 5;
-  std::string text = "Shows what a Shoal cluster is doing, as its scheduler knows it, and changes it.\n\nCommands:\n";
-  for (const CommandKind& kind : kCommands) {
-    text += SummaryEntry(NameWithArgument(kind), kCommandWidth, kind.summary);
-  }
-  text += "\nExit codes:\n";
-  for (const ExitCode& each : kExitCodes) text += SummaryEntry(absl::StrCat(each.code), kCodeWidth, each.meaning);
-  text.pop_back();
+std::string ExitCodes() {
+  const std::pair<int, std::string_view> codes[] = {
+      {kExitOk, "it has done what it was asked for"},
+      {kExitFailure,
+       "the scheduler can't be reached or refuses, there is nothing to draw or to compare, or the output can't be "
+       "written"},
+      {kExitUsage, "wrong usage, or input that can't be read"},
+      {kExitProblem, "doctor found a problem, or verify a difference"}};
+  std::string text = "Exit codes:\n";
+  for (const auto& [code, meaning] : codes) text += WrapText(absl::StrCat("  ", code, "  ", std::string(meaning)), 5);
   return text;
 }
 
-// Of one command: what goes with it. `options` holds those of all commands.
-std::string CommandHelp(const CommandKind& kind, const OptionTable& options) {
-  std::string summary(kind.summary);
-  summary[0] = absl::ascii_toupper(static_cast<unsigned char>(summary[0]));
-  std::string text =
-      absl::StrCat("Usage: shoalctl ", NameWithArgument(kind), " [options]\n\n", WrapText(summary, 0), "\n");
-  const std::string own = options.Entries(OptionsOf(kind.name));
-  if (!own.empty()) absl::StrAppend(&text, "Options:\n", own, "\n");
-  std::vector<std::string> common;
-  if (kind.run != nullptr) common = {"scheduler", "timeout"};
-  if (PrintsJson(kind.name)) common.emplace_back("json");
-  if (!common.empty()) absl::StrAppend(&text, "Common options: ", options.Synopsis(common), "\n");
-  return absl::StrCat(text, "`shoalctl --help` explains all options and lists all commands.\n");
+std::string ArgumentHelp(std::string_view argument) {
+  return argument == "JOB"      ? "The job, as `shoalctl jobs` lists it."
+         : argument == "SERVER" ? "The server, as `shoalctl servers` lists it."
+         : argument == "SHELL"  ? "bash or zsh."
+                                : "A folder with flight records.";
 }
 
-CompletionWords WordsToComplete(const OptionTable& options) {
-  CompletionWords words;
+// In the order of kCommands.
+std::vector<OptionTable*> DeclareCommands(Command* command, OptionTable* table) {
+  std::vector<OptionTable*> commands;
   for (const CommandKind& kind : kCommands) {
-    words.commands.emplace_back(kind.name);
-    if (kind.argument == "SERVER") words.server_commands.emplace_back(kind.name);
-    if (kind.argument == "JOB") words.job_commands.emplace_back(kind.name);
+    OptionTable* const own = table->AddCommand(std::string(kind.name), std::string(kind.summary));
+    commands.push_back(own);
+    if (!kind.argument.empty()) {
+      const bool required = !kind.MayLackArgument();
+      const std::string_view name = required ? kind.argument : kind.argument.substr(1, kind.argument.size() - 2);
+      own->Word(std::string(name), ArgumentHelp(name), required, &command->argument);
+    }
+    if (kind.declare != nullptr) kind.declare(command, own);
+    if (kind.prints_json) DeclareJson(command, own);
+    DeclareCluster(command, own);
+    if (kind.run != nullptr) continue;
+    // They are taken all the same, as people may have them in an alias.
+    own->Hide("--scheduler");
+    own->Hide("--timeout");
   }
-  for (const std::string& name : options.LongNames()) words.options.push_back(absl::StrCat("--", name));
-  words.event_kinds = KindsOfSchedulers();
+  return commands;
+}
+
+// `commands`: of kCommands.
+std::vector<CompletedCommand> WordsToComplete(const std::vector<OptionTable*>& commands) {
+  std::vector<CompletedCommand> words;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    words.push_back({std::string(kCommands[i].name), std::string(kCommands[i].argument), commands[i]->LongNames()});
+  }
   return words;
 }
 
@@ -357,86 +324,47 @@ absl::StatusOr<std::string> DrawFailure(const Command& command) {
 }
 
 // Of a command that asks no cluster: what it prints. InvalidArgument: wrong usage.
-absl::StatusOr<std::string> WithoutCluster(const Command& command, const OptionTable& options) {
-  if (command.name == "completion") return CompletionScript(command.argument, WordsToComplete(options));
-  if (command.name == "timeline") return DrawFailure(command);
+absl::StatusOr<std::string> WithoutCluster(const std::string& name, const Command& command,
+                                           const std::vector<OptionTable*>& commands) {
+  if (name == "completion") return CompletionScript(command.argument, WordsToComplete(commands), KindsOfSchedulers());
+  if (name == "timeline") return DrawFailure(command);
   const absl::StatusOr<ServerPlan> plan = PlanServers(command.plan);
   if (!plan.ok()) return plan.status();
   return command.json ? PlanJson(*plan) + "\n" : PlanText(command.plan, *plan);
 }
 
-// `words`: those that are no options. InvalidArgument: they name no command.
-absl::StatusOr<const CommandKind*> NamedCommand(const std::vector<std::string>& words) {
-  if (words.empty()) return absl::InvalidArgumentError(absl::StrCat("no command is given; use ", CommandNames()));
-  const CommandKind* const kind = FindCommand(words[0]);
-  if (kind != nullptr) return kind;
-  std::vector<std::string> names;
-  for (const CommandKind& each : kCommands) names.emplace_back(each.name);
+absl::Status CheckScheduler(const CommandKind& kind, const Command& command) {
+  if (!command.scheduler.empty()) return SchedulerTarget(command.scheduler).status();
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown command \"", words[0], "\"", DidYouMean(words[0], names), "; use ", CommandNames()));
+      absl::StrCat("no scheduler is given; use --scheduler HOST:PORT or set SHOAL_SCHEDULER",
+                   kind.MayLackArgument() ? ", or name a folder with flight records" : ""));
 }
 
-absl::Status CheckUsage(const std::vector<std::string>& words, const OptionTable& options, Command* command) {
-  const absl::StatusOr<const CommandKind*> named = NamedCommand(words);
-  if (!named.ok()) return named.status();
-  const CommandKind* const kind = *named;
-  command->name = words[0];
-  const bool has_argument = words.size() == 2;
-  if (words.size() > 2 ||
-      (has_argument ? kind->argument.empty() : !kind->argument.empty() && !kind->MayLackArgument())) {
-    return absl::InvalidArgumentError(
-        kind->argument.empty()
-            ? absl::StrCat("give one command at a time, not \"", absl::StrJoin(words, " "), "\"")
-            : absl::StrCat(command->name, " takes the name of one ",
-                           kind->argument == "JOB"        ? "job, as `shoalctl jobs` lists it"
-                           : kind->argument == "SHELL"    ? "shell, bash or zsh"
-                           : kind->argument == "[FOLDER]" ? "folder with flight records, or of none"
-                                                          : "server, as `shoalctl servers` lists it"));
-  }
-  if (has_argument) command->argument = words[1];
-  if (absl::Status status = CheckOptions(*command, options); !status.ok()) return status;
-  if (!kind->AsksCluster(*command)) return absl::OkStatus();
-  if (command->scheduler.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no scheduler is given; use --scheduler HOST:PORT or set SHOAL_SCHEDULER",
-                     kind->MayLackArgument() ? ", or name a folder with flight records" : ""));
-  }
-  return SchedulerTarget(command->scheduler).status();
-}
-
-int FailUsage(const absl::Status& status, std::ostream& err) {
-  err << "shoalctl: " << std::string(status.message()) << "\nUsage: " << kUsage << " (--help explains the options)\n";
+int FailUsage(const absl::Status& status, const std::string& command, std::ostream& err) {
+  err << "shoalctl: " << std::string(status.message()) << "\n`shoalctl " << command << (command.empty() ? "" : " ")
+      << "--help` explains what it takes.\n";
   return kExitUsage;
 }
 
 // What RunShoalctl does, but for looking whether the output could be written.
-int RunCommand(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
-               std::ostream& out, std::ostream& err, bool out_is_terminal) {
+int RunCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err, bool out_is_terminal) {
   Command command;
   command.to_terminal = out_is_terminal;
   command.err = &err;
-  OptionTable options;
-  DeclareOptions(&command, &options);
-  std::vector<std::string> words;
-  absl::Status status = options.Parse(arguments, lookup, &words);
-  if (status.ok() && command.help && words.empty()) {
-    out << options.Help(kUsage, Summary());
+  OptionTable options("shoalctl", "Shows what a Shoal cluster is doing, as its scheduler knows it, and changes it.",
+                      ExitCodes());
+  const std::vector<OptionTable*> commands = DeclareCommands(&command, &options);
+  if (const absl::Status status = options.Parse(arguments); !status.ok()) {
+    return FailUsage(status, options.command(), err);
+  }
+  if (!options.answer().empty()) {
+    out << options.answer();
     return kExitOk;
   }
-  if (status.ok() && command.help) {
-    const absl::StatusOr<const CommandKind*> kind = NamedCommand(words);
-    if (!kind.ok()) return FailUsage(kind.status(), err);
-    out << CommandHelp(**kind, options);
-    return kExitOk;
-  }
-  if (status.ok() && command.version) {
-    out << "shoalctl " << kSoftwareVersion << "\n";
-    return kExitOk;
-  }
-  if (status.ok()) status = CheckUsage(words, options, &command);
-  if (!status.ok()) return FailUsage(status, err);
-  if (!FindCommand(command.name)->AsksCluster(command)) {
-    const absl::StatusOr<std::string> text = WithoutCluster(command, options);
+  const std::string name = options.command();
+  const CommandKind& kind = *std::ranges::find(kCommands, name, &CommandKind::name);
+  if (!kind.AsksCluster(command)) {
+    const absl::StatusOr<std::string> text = WithoutCluster(name, command, commands);
     if (!text.ok()) {
       err << "shoalctl: " << std::string(text.status().message()) << "\n";
       return absl::IsInvalidArgument(text.status()) ? kExitUsage : kExitFailure;
@@ -444,20 +372,20 @@ int RunCommand(const std::vector<std::string>& arguments, const OptionTable::Env
     out << *text;
     return kExitOk;
   }
+  if (const absl::Status status = CheckScheduler(kind, command); !status.ok()) return FailUsage(status, name, err);
   ClusterClient client(command.scheduler, static_cast<uint64_t>(Milliseconds(command.timeout_s).count()));
-  status = FindCommand(command.name)->run(command, &client, out);
+  const absl::Status status = kind.run(command, &client, out);
   if (status.ok()) return kExitOk;
   err << "shoalctl: " << std::string(status.message()) << "\n";
-  const bool found_problem = (command.name == "doctor" && absl::IsFailedPrecondition(status)) ||
-                             (command.name == "verify" && absl::IsDataLoss(status));
+  const bool found_problem =
+      (name == "doctor" && absl::IsFailedPrecondition(status)) || (name == "verify" && absl::IsDataLoss(status));
   return found_problem ? kExitProblem : kExitFailure;
 }
 
 }  // namespace
 
-int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
-                std::ostream& out, std::ostream& err, bool out_is_terminal) {
-  const int exit_code = RunCommand(arguments, lookup, out, err, out_is_terminal);
+int RunShoalctl(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err, bool out_is_terminal) {
+  const int exit_code = RunCommand(arguments, out, err, out_is_terminal);
   out.flush();
   const bool has_failed = exit_code == kExitFailure || exit_code == kExitUsage;
   if (out.good() || has_failed) return exit_code;

@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "program/option_table.h"
-
 namespace shoal::cli {
 
-// What they mean is in the help (kExitCodes in shoalctl.cc).
+// What they mean is in the help (ExitCodes in shoalctl.cc).
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
@@ -20,8 +18,8 @@ inline constexpr int kExitProblem = 3;
 // the scheduler for --timeout at most. `events --follow` and `top` run until the scheduler ends the stream or `out`
 // fails, `drain --wait` until the server has left, for --deadline at most. On a terminal `top` begins anew at its top
 // left corner each time.
-int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
-                std::ostream& out, std::ostream& err, bool out_is_terminal = false);
+int RunShoalctl(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
+                bool out_is_terminal = false);
 
 }  // namespace shoal::cli
 

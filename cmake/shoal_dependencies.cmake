@@ -4,6 +4,7 @@ find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC REQUIRED)
 find_package(OpenSSL REQUIRED)
+find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(ucx REQUIRED)
 # The CMake file of UCX in Debian 13 takes /usr/lib for its prefix: look for its parts ourselves.

@@ -25,7 +25,8 @@ std::string ExplainHeader(const PerfOptions& options, uint32_t group_size, const
   const bool within_node = any.chunk_count == 0;
   const std::string where =
       within_node ? " on one node" : absl::StrCat(", ", cluster.shards.size(), " I/O threads of servers");
-  std::string text = absl::StrCat("# ", group_size, " ranks", where, ", wire ", options.wire_text, "\n");
+  std::string text =
+      absl::StrCat("# ", group_size, " ranks", where, ", wire ", std::string(WireFormatName(options.wire)), "\n");
   if (options.split.splits()) {
     absl::StrAppend(&text, "# One of the groups by ", options.split_text,
                     ": its chunks are planned for all of them at the same time, the time is predicted for it alone\n");

@@ -1,7 +1,5 @@
 // shoal-perf: measures and checks all-reduce through reduction servers (perf/README.md).
 #include <cstdio>
-#include <cstdlib>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,22 +11,14 @@
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const auto lookup = [](const std::string& name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name.c_str());
-    if (value == nullptr) return std::nullopt;
-    return value;
-  };
-  const absl::StatusOr<shoal::PerfOptions> options = shoal::ParsePerfOptions(arguments, lookup);
+  const std::string version = std::string(shoal_version()) + " (" + shoal_network_version() + ")";
+  const absl::StatusOr<shoal::PerfOptions> options = shoal::ParsePerfOptions(arguments, version);
   if (!options.ok()) {
     std::fprintf(stderr, "shoal-perf: %s\n", std::string(options.status().message()).c_str());
     return shoal::kExitUsage;
   }
-  if (options->help) {
-    std::fputs(shoal::PerfHelp().c_str(), stdout);
-    return shoal::kExitOk;
-  }
-  if (options->version) {
-    std::printf("shoal-perf %s (%s)\n", shoal_version(), shoal_network_version());
+  if (!options->answer.empty()) {
+    std::fputs(options->answer.c_str(), stdout);
     return shoal::kExitOk;
   }
   if (!options->way.empty()) return shoal::RunWay(*options);

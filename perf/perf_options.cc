@@ -7,11 +7,28 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
+#include "program/option_table.h"
 
 namespace shoal {
 namespace {
 
 constexpr uint64_t kMaxSweepSizes = 10000;
+constexpr char kTypes[] =
+    "float32 (float), float64 (double), float16 (half), bfloat16, int8, int16, int32, int64, uint8, or all";
+constexpr char kOps[] = "sum, avg, premul-sum (mulsum; by 0.5), min, max, prod, or all";
+
+// What `named` knows as the text, or for "all" whatever has a number.
+template <typename Value>
+absl::Status SetOneOrAll(const std::string& text, std::optional<Value> (*named)(std::string_view),
+                         std::optional<Value> (*numbered)(uint8_t), const char* known, std::vector<Value>* target) {
+  target->clear();
+  if (const std::optional<Value> one = named(text)) target->push_back(*one);
+  for (uint8_t number = 0; text == "all" && number < 255; ++number) {
+    if (const std::optional<Value> each = numbered(number)) target->push_back(*each);
+  }
+  return target->empty() ? absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is unknown; use ", known))
+                         : absl::OkStatus();
+}
 
 void DeclareSweep(PerfOptions* options, OptionTable* table) {
   table->Bytes("minbytes,b", "", "Smallest tensor to reduce. 25M is 25 MiB.", &options->min_bytes, 1, kMaxPerfBytes);
@@ -29,11 +46,16 @@ void DeclareSweep(PerfOptions* options, OptionTable* table) {
       "Checks for each size before the timing. Each is one all-reduce of small integers, whose result must be "
       "exact, and one of random numbers, compared with a reference in float64. 0: no checks.",
       &options->check_rounds, 0, 1000);
-  table->String(
-      "datatype,d", "", "TYPE",
-      "float32 (float), float64 (double), float16 (half), bfloat16, int8, int16, int32, int64, uint8, or all.",
-      &options->dtype_text);
-  table->String("op,o", "", "OP", "sum, avg, premul-sum (mulsum; by 0.5), min, max, prod, or all.", &options->op_text);
+  table->Value("datatype,d", "", "TYPE", absl::StrCat(kTypes, "."), "float32", [options](const std::string& text) {
+    const std::string name = text == "float"    ? "float32"
+                             : text == "double" ? "float64"
+                             : text == "half"   ? "float16"
+                                                : text;
+    return SetOneOrAll(name, DataTypeFromName, DataTypeFromWire, kTypes, &options->dtypes);
+  });
+  table->Value("op,o", "", "OP", absl::StrCat(kOps, "."), "sum", [options](const std::string& text) {
+    return SetOneOrAll(text == "mulsum" ? "premul-sum" : text, ReduceOpFromName, ReduceOpFromWire, kOps, &options->ops);
+  });
 }
 
 void DeclareHow(PerfOptions* options, OptionTable* table) {
@@ -45,14 +67,18 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
                 &options->pause_us, 0, 1'000'000);
   table->Bytes("chunk-bytes", "", "Largest chunk on the wire. 0: the cluster's default.", &options->chunk_bytes, 0,
                kMaxChunkBytes);
-  table->String(
-      "split", "", "mod:N|div:N",
-      "Which ranks reduce together, in groups at the same time: those with equal rank % N, or with equal rank "
-      "/ N. Empty: all of them.",
-      &options->split_text);
-  table->String("wire", "", "WIRE",
-                "How float32 tensors are sent: none (unchanged), bf16 or fp16. Checks allow for the rounding.",
-                &options->wire_text);
+  table->Value("split", "", "mod:N|div:N",
+               "Which ranks reduce together, in groups at the same time: those with equal rank % N, or with equal rank "
+               "/ N. Empty: all of them.",
+               "", [options](const std::string& text) {
+                 const absl::StatusOr<RankSplit> split = RankSplit::Parse(text);
+                 if (split.ok()) options->split = *split;
+                 options->split_text = text;
+                 return split.status();
+               });
+  table->OneOf("wire", "", "none|bf16|fp16",
+               "How float32 tensors are sent; none: unchanged. Checks allow for the rounding.", WireFormatFromName,
+               WireFormatName, &options->wire);
   table->String("json", "", "FILE", "File to which rank 0 also writes the results, with what was run and where.",
                 &options->json_path);
   table->Flag("explain", "",
@@ -101,18 +127,18 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->String("transports", "", "LIST", "UCX transports, comma-separated.", &options->transports);
   table->Flag("network-only", "", "Use the network also to servers of this node, instead of shared memory.",
               &options->network_only);
-  table->String(
+  table->OneOf(
       "colocate", "SHOAL_COLOCATE", "auto|on|off",
       "Whether ranks run colocated servers for this job beside the dedicated ones, one on each node, with shares that "
       "fit the links. auto: where there are fewer dedicated servers than ranks (than nodes, if ranks reduce within "
       "theirs and --local-world-size is known), and none on the rank's node.",
-      &options->colocate_text);
-  table->String(
+      ColocationFromName, ColocationName, &options->colocation);
+  table->OneOf(
       "node-reduce", "SHOAL_NODE_REDUCE", "auto|off|host|nccl",
       "Whether ranks on one node reduce among themselves. auto: as the scheduler finds best. host: wherever they can, "
       "through the node's memory. nccl: as host, since tensors here are in host memory. off: never. The same on all "
       "ranks.",
-      &options->node_reduce_text);
+      NodeReduceChoiceFromName, NodeReduceChoiceName, &options->node_reduce);
   table->Flag("checksums", "SHOAL_CHECKSUMS",
               "Give chunks a checksum in both directions; a chunk that is changed on its way is sent again.",
               &options->checksums);
@@ -122,92 +148,12 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
       "them as well. auto: to a folder shoal-flights-UID in the temporary directory, which is made then. off: "
       "nowhere, and they are not sent.",
       &options->flight_recorder);
-  table->HelpAndVersion(&options->help, &options->version);
 }
 
 void Declare(PerfOptions* options, OptionTable* table) {
   DeclareSweep(options, table);
   DeclareHow(options, table);
   DeclareWhere(options, table);
-}
-
-absl::Status ParseDtypes(PerfOptions* options) {
-  static constexpr std::pair<std::string_view, DataType> kAliases[] = {
-      {"float", DataType::kFloat32}, {"double", DataType::kFloat64}, {"half", DataType::kFloat16}};
-  const std::string& text = options->dtype_text;
-  if (text == "all") {
-    for (uint8_t number = 0; number < 255; ++number) {
-      if (const auto type = DataTypeFromWire(number)) options->dtypes.push_back(*type);
-    }
-    return absl::OkStatus();
-  }
-  std::optional<DataType> type = DataTypeFromName(text);
-  for (const auto& [alias, meant] : kAliases) {
-    if (text == alias) type = meant;
-  }
-  if (!type) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--datatype \"", text, "\" is unknown; use float32, float64, float16, bfloat16, int8, int16, int32, int64, ",
-        "uint8, or all"));
-  }
-  options->dtypes = {*type};
-  return absl::OkStatus();
-}
-
-absl::Status ParseOps(PerfOptions* options) {
-  const std::string& text = options->op_text;
-  if (text == "all") {
-    for (uint8_t number = 0; number < 255; ++number) {
-      if (const auto op = ReduceOpFromWire(number)) options->ops.push_back(*op);
-    }
-    return absl::OkStatus();
-  }
-  const std::optional<ReduceOp> op = ReduceOpFromName(text == "mulsum" ? "premul-sum" : text);
-  if (!op) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--op \"", text, "\" is unknown; use sum, avg, premul-sum, min, max, prod, or all"));
-  }
-  options->ops = {*op};
-  return absl::OkStatus();
-}
-
-absl::Status ParseSplit(PerfOptions* options) {
-  const absl::StatusOr<RankSplit> split = RankSplit::Parse(options->split_text);
-  if (!split.ok()) return split.status();
-  options->split = *split;
-  return absl::OkStatus();
-}
-
-absl::Status ParseWire(PerfOptions* options) {
-  const std::optional<WireFormat> wire = WireFormatFromName(options->wire_text);
-  if (!wire) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--wire \"", options->wire_text, "\" is unknown; use none, bf16 or fp16"));
-  }
-  options->wire = *wire;
-  return absl::OkStatus();
-}
-
-absl::Status ParseColocation(PerfOptions* options) {
-  const std::optional<Colocation> colocation = ColocationFromName(options->colocate_text);
-  if (!colocation) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--colocate \"", options->colocate_text, "\" is unknown; use auto, on or off"));
-  }
-  options->colocation = *colocation;
-  return absl::OkStatus();
-}
-
-absl::Status ParseNodeReduce(PerfOptions* options) {
-  // Tensors here are in host memory. With nccl those of the plugin go through the node's memory, too.
-  if (options->node_reduce_text == NodeReduceChoiceName(NodeReduceChoice::kNccl)) options->node_reduce_text = "host";
-  const std::optional<NodeReduceChoice> choice = NodeReduceChoiceFromName(options->node_reduce_text);
-  if (!choice) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--node-reduce \"", options->node_reduce_text, "\" is unknown; use auto, off, host or nccl"));
-  }
-  options->node_reduce = *choice;
-  return absl::OkStatus();
 }
 
 absl::Status CheckSweep(PerfOptions* options) {
@@ -272,32 +218,27 @@ absl::Status CheckPlace(PerfOptions* options) {
 
 }  // namespace
 
-absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arguments,
-                                             const OptionTable::EnvironmentLookup& lookup) {
+absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arguments, const std::string& version) {
   PerfOptions options;
-  OptionTable table;
+  OptionTable table("shoal-perf",
+                    "Measures and checks all-reduce through reduction servers:\n"
+                    "  shoal-perf --spawn N [options]\n"
+                    "  shoal-perf --scheduler HOST:PORT --job NAME --world-size N --rank R [options]\n"
+                    "  shoal-perf --way IP:PORT[,...] [options]\n"
+                    "Flags and columns are those of nccl-tests. Rank 0 prints the results; times are the maximum over "
+                    "all ranks. The exit code is 1 after an error or a wrong element.",
+                    /*end=*/"", version);
   Declare(&options, &table);
-  if (absl::Status status = table.Parse(arguments, lookup); !status.ok()) return status;
-  if (options.help || options.version) return options;
+  if (absl::Status status = table.Parse(arguments); !status.ok()) return status;
+  options.answer = table.answer();
+  if (!options.answer.empty()) return options;
   if (options.flight_recorder.empty()) options.flight_recorder = "off";  // to the library an empty text is the default
-  for (const auto check :
-       {ParseDtypes, ParseOps, ParseSplit, ParseWire, ParseColocation, ParseNodeReduce, CheckSweep, CheckPlace}) {
+  // Tensors here are in host memory. With nccl those of the plugin go through the node's memory, too.
+  if (options.node_reduce == NodeReduceChoice::kNccl) options.node_reduce = NodeReduceChoice::kHost;
+  for (const auto check : {CheckSweep, CheckPlace}) {
     if (absl::Status status = check(&options); !status.ok()) return status;
   }
   return options;
-}
-
-std::string PerfHelp() {
-  PerfOptions options;
-  OptionTable table;
-  Declare(&options, &table);
-  return table.Help(
-      "shoal-perf --spawn N [options]\n       shoal-perf --scheduler HOST:PORT --job NAME --world-size N "
-      "--rank R [options]\n       shoal-perf --way IP:PORT[,...] [options]",
-      "Measures and checks all-reduce through reduction servers. Flags and columns are those of "
-      "nccl-tests.\nRank 0 prints the results; times are the maximum over all ranks.\nThe exit code is 1 after an "
-      "error "
-      "or a wrong element.");
 }
 
 std::vector<uint64_t> SweepSizes(const PerfOptions& options) {

@@ -14,7 +14,6 @@
 #include "core/node_reduce.h"
 #include "core/wire_format.h"
 #include "perf/rank_split.h"
-#include "program/option_table.h"
 
 namespace shoal {
 
@@ -29,18 +28,15 @@ struct PerfOptions {
   uint32_t iterations = 20;
   uint32_t warmup_iterations = 5;
   uint32_t check_rounds = 1;
-  std::string dtype_text = "float32";
-  std::string op_text = "sum";
-  std::vector<DataType> dtypes;  // filled in by ParsePerfOptions
-  std::vector<ReduceOp> ops;
+  std::vector<DataType> dtypes = {DataType::kFloat32};
+  std::vector<ReduceOp> ops = {ReduceOp::kSum};
 
   uint32_t in_flight = 1;
   uint32_t pause_us = 0;
   uint64_t chunk_bytes = 0;  // 0: the cluster's default
   std::string split_text;
-  RankSplit split;  // filled in by ParsePerfOptions
-  std::string wire_text = "none";
-  WireFormat wire = WireFormat::kAsIs;  // filled in by ParsePerfOptions
+  RankSplit split;  // as the text says
+  WireFormat wire = WireFormat::kAsIs;
   std::string json_path;
   bool explain = false;  // print the decisions instead of measuring
 
@@ -59,24 +55,18 @@ struct PerfOptions {
   uint32_t local_rank = 0;
   uint32_t local_world_size = 0;  // 0: not known
   std::string transports = "tcp";
-  std::string colocate_text = "auto";
-  Colocation colocation = Colocation::kAuto;  // filled in by ParsePerfOptions
-  std::string node_reduce_text = "auto";
-  NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // filled in by ParsePerfOptions
+  Colocation colocation = Colocation::kAuto;
+  NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;
   bool network_only = false;
   bool checksums = false;
 
-  bool help = false;
-  bool version = false;
+  std::string answer;  // to --help or --version, to be printed instead
 };
 
-// InvalidArgument: the text says which option is wrong and what to write instead. With `help` or `version` set nothing
-// else is checked.
+// InvalidArgument: the text says which option is wrong and what to write instead. With an `answer` nothing else is
+// checked. `version`: what --version says.
 absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arguments,
-                                             const OptionTable::EnvironmentLookup& lookup);
-
-// The text of --help: every option with its default and unit.
-std::string PerfHelp();
+                                             const std::string& version = "");
 
 // The sizes of the sweep in bytes, smallest first.
 std::vector<uint64_t> SweepSizes(const PerfOptions& options);

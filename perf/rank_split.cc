@@ -16,7 +16,7 @@ absl::StatusOr<RankSplit> RankSplit::Parse(const std::string& text) {
   if (absl::StartsWith(view, "div:")) split.by_ = By::kQuotient;
   if (!split.splits() || !absl::SimpleAtoi(view.substr(4), &split.divisor_) || split.divisor_ == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--split is ", text, "; write mod:N for groups of the ranks with equal rank % N, or div:N for those ",
+        "\"", text, "\" is no split; write mod:N for groups of the ranks with equal rank % N, or div:N for those ",
         "with equal rank / N, with N of at least 1"));
   }
   return split;

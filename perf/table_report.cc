@@ -52,8 +52,8 @@ std::string TableHeader(const PerfOptions& options, const RunFacts& facts) {
                   options.check_rounds, "\n");
   absl::StrAppend(&text, "# ", options.world_size, " ranks",
                   options.split.splits() ? absl::StrCat(", in groups by ", options.split_text) : std::string(), ", ",
-                  ServersAndChunks(options, facts.cluster), "wire ", options.wire_text, ", in flight ",
-                  options.in_flight, "\n");
+                  ServersAndChunks(options, facts.cluster), "wire ", std::string(WireFormatName(options.wire)),
+                  ", in flight ", options.in_flight, "\n");
   std::set<std::string> transports;
   for (const ServerTraffic& shard : facts.cluster.shards) transports.insert(shard.transport);
   if (transports.empty()) {

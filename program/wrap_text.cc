@@ -32,12 +32,12 @@ std::string WrapText(const std::string& text, size_t indent) {
   return wrapped + '\n';
 }
 
-std::string WrapLines(std::string_view text) {
+std::string WrapLines(std::string_view text, size_t further) {
   std::string wrapped;
   while (!text.empty()) {
     const std::string line(text.substr(0, text.find('\n')));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
-    wrapped += WrapText(line, std::min(line.find_first_not_of(' '), line.size()) + 4);
+    wrapped += WrapText(line, std::min(line.find_first_not_of(' '), line.size()) + further);
   }
   return wrapped;
 }

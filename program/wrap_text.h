@@ -17,9 +17,9 @@ size_t TextWidth(std::string_view text);
 // with `indent` spaces. Ends with a line feed.
 std::string WrapText(const std::string& text, size_t indent);
 
-// Each line of the text as such a paragraph, of which the lines after the first begin four spaces further right than
+// Each line of the text as such a paragraph, of which the lines after the first begin so many spaces further right than
 // the first. The text ends with a line feed.
-std::string WrapLines(std::string_view text);
+std::string WrapLines(std::string_view text, size_t further = 4);
 
 }  // namespace shoal
 

@@ -27,11 +27,6 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
-std::optional<std::string> LookUpEnvironment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
 int FailUsage(const absl::Status& status) {
   std::fprintf(stderr, "shoal-scheduler: %s\n", std::string(status.message()).c_str());
   return kExitUsage;
@@ -133,23 +128,15 @@ int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const s
 int main(int argc, char** argv) {
   shoal::SchedulerConfig config;
   config.log_events = true;
-  bool help = false;
-  bool version = false;
-  shoal::OptionTable options;
+  shoal::OptionTable options(
+      "shoal-scheduler",
+      "Keeps the membership of a Shoal cluster and the shard map: reduction servers register here, workers join jobs "
+      "here. Gradients never pass through it.");
   shoal::DeclareSchedulerOptions(&config, &options);
-  options.HelpAndVersion(&help, &version);
-  const absl::Status status = options.Parse({argv + 1, argv + argc}, LookUpEnvironment);
+  const absl::Status status = options.Parse({argv + 1, argv + argc});
   if (!status.ok()) return FailUsage(status);
-  if (help) {
-    std::printf("%s", options
-                          .Help("shoal-scheduler [options]",
-                                "Keeps the membership of a Shoal cluster and the shard map: reduction servers register "
-                                "here,\nworkers join jobs here. Gradients never pass through it.")
-                          .c_str());
-    return 0;
-  }
-  if (version) {
-    std::printf("shoal-scheduler %s\n", shoal::kSoftwareVersion);
+  if (!options.answer().empty()) {
+    std::printf("%s", options.answer().c_str());
     return 0;
   }
   const absl::StatusOr<shoal::LogFormat> format = shoal::ParseLogFormat(config.log_format);

@@ -159,20 +159,47 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def help_of(name: str) -> str:
-    return subprocess.run([PROGRAMS / name, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+def help_of(name: str, *command: str) -> str:
+    arguments = [PROGRAMS / name, *command, "--help"]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def flags_table(name: str) -> str:
-    rows = []
-    for flag, body in FLAG.findall(help_of(name).split("\nOptions:\n", 1)[1]):
+def commands_of(name: str) -> list[str]:
+    """Of a program that has some."""
+    return re.findall(r"^  (\w+)", help_of(name).partition("\nCommands:\n")[2].partition("\n\n")[0], re.MULTILINE)
+
+
+def options_of(name: str, *command: str) -> list[str]:
+    """The cells of each option: what is written, what it means, its default, its variable."""
+    cells = []
+    for flag, body in FLAG.findall(help_of(name, *command).split("\nOptions:\n", 1)[1].partition("\n\n")[0]):
         meaning, last = " ".join(line.strip() for line in body.strip().split("\n")).rsplit(" Default: ", 1)
         default, variable = DEFAULT.match(last).groups()
         default = "" if default in ("(none)", "false") else f"`{default}`"
-        rows.append(f"| `{flag.replace('|', chr(92) + '|')}` | {cell(meaning)} | {default} |"
-                    f" {f'`{variable}`' if variable else ''} |")  # fmt: skip
+        cells.append(f"`{cell(flag)}` | {cell(meaning)} | {default} | {f'`{variable}`' if variable else ''}")
+    return cells
+
+
+def flags_table(name: str) -> str:
+    rows = options_of(name)
     head = f"\n## {name}\n\n| option | meaning | default | variable |\n|---|---|---|---|\n"
-    return head + "\n".join(rows) + "\n"
+    commands = commands_of(name)
+    if commands:
+        head = head.replace("| option |", "| commands | option |").replace("|---|", "|---|---|", 1)
+        takers: dict[str, list[str]] = {}
+        for command in commands:
+            for option in options_of(name, command):
+                takers.setdefault(option, []).append(command)
+        rows = [f"{those_of(commands, taking)} | {option}" for option, taking in takers.items()] + rows[1:]
+        rows[-1] = f"all | {rows[-1]}"
+    return head + "".join(f"| {row} |\n" for row in rows)
+
+
+def those_of(commands: list[str], taking: list[str]) -> str:
+    others = [f"`{command}`" for command in commands if command not in taking]
+    if len(others) > len(taking):
+        return ", ".join(f"`{command}`" for command in taking)
+    return f"all but {', '.join(others)}" if others else "all"
 
 
 def exit_codes_table(name: str) -> str:
@@ -180,8 +207,7 @@ def exit_codes_table(name: str) -> str:
     _, found, text = help_of(name).partition("\nExit codes:\n")
     if not found:
         return ""
-    codes = EXIT_CODE.findall(text.split("\nOptions:\n", 1)[0])
-    rows = [f"| `{code}` | {cell(' '.join(meaning.split()))} |" for code, meaning in codes]
+    rows = [f"| `{code}` | {cell(' '.join(meaning.split()))} |" for code, meaning in EXIT_CODE.findall(text)]
     return "\n| exit code | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 

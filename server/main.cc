@@ -43,11 +43,6 @@ constexpr int64_t kDrainPollNs = 20 * kNsPerMs;
 constexpr uint64_t kOneSignalNs = kNsPerS;
 constexpr unsigned kStopPatienceS = 5;
 
-std::optional<std::string> LookUpEnvironment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
 int FailUsage(const absl::Status& status) {
   std::cerr << "shoal-server: " << status.message() << '\n';
   return kExitUsage;
@@ -218,22 +213,15 @@ int Serve(const ServerConfig& config, LogFormat format, EventLog* log, int signa
 
 int Main(const std::vector<std::string>& arguments) {
   ServerConfig config;
-  bool help = false;
-  bool version = false;
-  OptionTable options;
+  OptionTable options(
+      "shoal-server",
+      "A reduction server of a Shoal cluster: sums the chunks that workers push and sends the sums back. "
+      "It takes --scheduler HOST:PORT and --advertise IP at least.\n"
+      "SIGTERM, SIGINT and `shoalctl drain` make it leave the cluster and stop.");
   DeclareServerOptions(&config, &options);
-  options.HelpAndVersion(&help, &version);
-  const std::string help_text =
-      options.Help("shoal-server --scheduler HOST:PORT --advertise IP [options]",
-                   "A reduction server of a Shoal cluster: sums the chunks that workers push and sends the sums back.\n"
-                   "SIGTERM, SIGINT and `shoalctl drain` make it leave the cluster and stop.");
-  absl::Status status = options.Parse(arguments, LookUpEnvironment);
-  if (status.ok() && help) {
-    std::cout << help_text << std::flush;
-    return kExitOk;
-  }
-  if (status.ok() && version) {
-    std::cout << "shoal-server " << kSoftwareVersion << '\n';
+  absl::Status status = options.Parse(arguments);
+  if (status.ok() && !options.answer().empty()) {
+    std::cout << options.answer() << std::flush;
     return kExitOk;
   }
   if (status.ok()) status = CheckServerConfig(config);

@@ -10,11 +10,13 @@
 #include "core/ids.h"
 #include "core/small_op.h"
 #include "process/flight_folder.h"
-#include "program/option_table.h"
 
 namespace shoal {
 
+class OptionTable;
+
 inline constexpr uint32_t kMaxServerIoThreads = 64;
+inline constexpr uint32_t kMaxPort = 65535;
 inline constexpr uint64_t kMinSlotMemoryBytesPerIoThread = 64u << 10;
 
 struct ServerConfig {

@@ -3,13 +3,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <string>
-#include <system_error>
 
+#include "program/option_table.h"
 #include "sim/profile.h"
 #include "sim/shrink.h"
 #include "sim/simulation.h"
@@ -20,34 +19,24 @@ namespace {
 using shoal::sim::Profile;
 using shoal::sim::Report;
 
-constexpr char kUsage[] =
-    "shoal-sim: deterministic simulation of scheduler, servers and workers under faults.\n"
-    "\n"
-    "  shoal-sim --seed N [--trace LINES]   runs one seed; if a check fails, prints a smaller profile that also "
-    "fails,\n"
-    "                                       and its trace\n"
-    "  shoal-sim --first N --count K        runs K seeds from N on; prints a line for each that failed, and a summary\n"
-    "\n"
-    "options (default)\n"
-    "  --seed N           the seed to run (none)\n"
-    "  --first N          the first seed of a range (1)\n"
-    "  --count K          how many seeds (1200, as `make test` runs them)\n"
-    "  --stop-after F     stop after F seeds have failed (none)\n"
-    "  --report FILE      write the results of a range as JSON (none)\n"
-    "  --shrink-runs R    how many simulations to spend on making a failing profile smaller (400)\n"
-    "  --trace LINES      how many of the last lines of the trace to print (0; 200 if a check failed)\n"
-    "  --help             this text\n"
-    "\n"
-    "exit status: 0 all checks held, 1 a check failed, 2 wrong usage, 3 a seed crashed or did not end (it is named)\n";
+constexpr char kSummary[] =
+    "Deterministic simulation of scheduler, servers and workers under faults. With --seed it runs one seed; if a check "
+    "fails, it prints a smaller profile that also fails, and its trace. Without it runs a range of seeds, and prints a "
+    "line for each that failed, and a summary.";
+constexpr char kExitCodes[] =
+    "Exit codes:\n"
+    "  0  all checks held\n"
+    "  1  a check failed\n"
+    "  2  wrong usage\n"
+    "  3  a seed crashed or did not end (it is named)";
 
 constexpr unsigned kSecondsPerSeed = 120;
 
 struct Options {
   uint64_t seed = 0;
-  bool one_seed = false;
   uint64_t first = 1;
   uint64_t count = shoal::sim::kFixedSeeds;
-  uint64_t stop_after = UINT64_MAX;
+  uint64_t stop_after = 0;
   uint64_t shrink_runs = 400;
   uint64_t trace_lines = 0;
   std::string report;
@@ -67,12 +56,6 @@ Report RunSeed(const Profile& profile, size_t trace_lines) {
   std::snprintf(seed_under_way, sizeof(seed_under_way), "seed %llu", static_cast<unsigned long long>(profile.seed));
   alarm(kSecondsPerSeed);
   return shoal::sim::Simulate(profile, trace_lines);
-}
-
-bool ParseNumber(const char* text, uint64_t* number) {
-  const char* end = text + std::strlen(text);
-  const auto [at, error] = std::from_chars(text, end, *number);
-  return error == std::errc() && at == end;
 }
 
 void Print(const Profile& profile, const Report& report) {
@@ -117,7 +100,7 @@ int RunRange(const Options& options) {
     std::printf("seed %llu FAILED: %s (replay: shoal-sim --seed %llu)\n", static_cast<unsigned long long>(seed),
                 report.failures.front().c_str(), static_cast<unsigned long long>(seed));
     std::fflush(stdout);
-    if (tally.violations.size() >= options.stop_after) break;
+    if (tally.violations.size() == options.stop_after) break;
   }
   const double cpu_seconds = CpuSeconds();
   std::printf(
@@ -142,40 +125,33 @@ int RunRange(const Options& options) {
   return tally.violations.empty() ? 0 : 1;
 }
 
-// False: wrong usage, which was reported on stderr.
-bool Parse(int argc, char** argv, Options* options) {
-  for (int i = 1; i < argc; i += 2) {
-    const std::string flag = argv[i];
-    const char* const value = i + 1 < argc ? argv[i + 1] : nullptr;
-    uint64_t* number = flag == "--seed"          ? &options->seed
-                       : flag == "--first"       ? &options->first
-                       : flag == "--count"       ? &options->count
-                       : flag == "--stop-after"  ? &options->stop_after
-                       : flag == "--shrink-runs" ? &options->shrink_runs
-                       : flag == "--trace"       ? &options->trace_lines
-                                                 : nullptr;
-    options->one_seed = options->one_seed || flag == "--seed";
-    if (flag == "--report" && value != nullptr) {
-      options->report = value;
-    } else if (number == nullptr || value == nullptr || !ParseNumber(value, number)) {
-      std::fprintf(stderr,
-                   "shoal-sim: '%s' is not an option, or its value is missing or not a number; see shoal-sim --help\n",
-                   flag.c_str());
-      return false;
-    }
-  }
-  return true;
+void Declare(Options* options, shoal::OptionTable* table) {
+  table->Uint64("seed", "", "N", "The one seed to run. 0: a range of them.", &options->seed, 1);
+  table->Uint64("first", "", "N", "The first seed of a range.", &options->first);
+  table->Uint64("count", "", "K", "How many seeds. The default is as `make test` runs them.", &options->count);
+  table->Uint64("stop-after", "", "F", "Stop after F seeds have failed. 0: never.", &options->stop_after);
+  table->String("report", "", "FILE", "Write the results of a range as JSON.", &options->report);
+  table->Uint64("shrink-runs", "", "R", "How many simulations to spend on making a failing profile smaller.",
+                &options->shrink_runs);
+  table->Uint64("trace", "", "LINES",
+                "How many of the last lines of the trace to print. 0: none, or 200 if a check failed.",
+                &options->trace_lines);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::strcmp(argv[1], "--help") == 0) {
-    std::fputs(kUsage, stdout);
+  Options options;
+  shoal::OptionTable table("shoal-sim", kSummary, kExitCodes);
+  Declare(&options, &table);
+  if (const absl::Status status = table.Parse({argv + 1, argv + argc}); !status.ok()) {
+    std::fprintf(stderr, "shoal-sim: %s\n", std::string(status.message()).c_str());
+    return 2;
+  }
+  if (!table.answer().empty()) {
+    std::fputs(table.answer().c_str(), stdout);
     return 0;
   }
-  Options options;
-  if (!Parse(argc, argv, &options)) return 2;
   for (const int each : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGALRM}) signal(each, NameSeed);
-  return options.one_seed ? RunOneSeed(options) : RunRange(options);
+  return options.seed != 0 ? RunOneSeed(options) : RunRange(options);
 }

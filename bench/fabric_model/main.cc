@@ -26,7 +26,6 @@ struct Options {
   ServerLayout servers;
   FabricSettings fabric{.message_bytes = kFrameHeaderBytes};
   uint32_t segment_bytes = 256 << 10;
-  bool help = false;
 };
 
 void Declare(Options* options, OptionTable* table) {
@@ -62,7 +61,6 @@ void Declare(Options* options, OptionTable* table) {
                 "A worker pushes none so far past its oldest one that is not back. 0: any, or as planned.",
                 &servers.window_chunks);
   table->Uint32("segment", "", "BYTES", "Of the tree.", &options->segment_bytes, 1024);
-  table->Flag("help,h", "", "Prints this text.", &options->help);
 }
 
 // As the scheduler has it of a group: all rails of a node meet at its port.
@@ -115,12 +113,11 @@ absl::Status Check(Options* options) {
 
 int Main(int argument_count, char** arguments) {
   Options options;
-  OptionTable table;
+  OptionTable table("fabric_model", "Simulates all-reduces and prints their time.");
   Declare(&options, &table);
-  absl::Status status =
-      table.Parse({arguments + 1, arguments + argument_count}, [](const std::string&) { return std::nullopt; });
-  if (status.ok() && options.help) {
-    std::fputs(table.Help("fabric_model [options]", "Simulates all-reduces and prints their time.").c_str(), stdout);
+  absl::Status status = table.Parse({arguments + 1, arguments + argument_count});
+  if (status.ok() && !table.answer().empty()) {
+    std::fputs(table.answer().c_str(), stdout);
     return 0;
   }
   if (status.ok()) status = Check(&options);

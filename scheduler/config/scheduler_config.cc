@@ -1,6 +1,7 @@
 #include "scheduler/config/scheduler_config.h"
 
 #include "core/flow_plan.h"
+#include "program/option_table.h"
 
 namespace shoal {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "program/option_table.h"
-
 namespace shoal {
+
+class OptionTable;
 
 inline constexpr uint64_t kMinLeaseTtlMs = 100;
 inline constexpr uint64_t kMaxLeaseTtlMs = 600'000;

@@ -20,9 +20,11 @@ def test_it_is_as_the_programs_have_it():
 
 @pytest.mark.parametrize("name", ["shoal-scheduler", "shoal-server", "shoalctl", "shoal-perf"])
 def test_every_option_has_a_row_with_a_meaning(name: str):
-    rows = re.findall(r"^\| `-.*?` \| (.*?) \| .*\|$", reference_pages.flags_table(name), re.MULTILINE)
-    options = reference_pages.help_of(name).count("\n      Default: ")
-    assert len(rows) == options > 10
+    rows = re.findall(r"^\|(?: .* \|)? `-.*?` \| (.*?) \| .*\|$", reference_pages.flags_table(name), re.MULTILINE)
+    commands = [[], *([each] for each in reference_pages.commands_of(name))]
+    helps = "".join(reference_pages.help_of(name, *command) for command in commands)
+    entries = set(re.findall(r"^  -.*\n(?:      .*\n)+?      Default: .*$", helps, re.MULTILINE))
+    assert len(rows) == len(entries) > 10
     assert all(rows)
 
 
@@ -35,7 +37,8 @@ def test_one_letter_asks_for_help_as_well(name: str):
 
 @pytest.mark.parametrize("name", ["shoal-scheduler", "shoal-server", "shoalctl", "shoal-perf"])
 def test_help_fits_a_hundred_columns(name: str):
-    assert [line for line in reference_pages.help_of(name).splitlines() if len(line) > 100] == []
+    for command in ([], *([each] for each in reference_pages.commands_of(name))):
+        assert [line for line in reference_pages.help_of(name, *command).splitlines() if len(line) > 100] == []
 
 
 def test_the_exit_codes_of_shoalctl_are_on_it():

@@ -395,8 +395,7 @@ class DoctorCommandTest : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     out_.str("");
     err_.str("");
-    const auto no_environment = [](const std::string&) -> std::optional<std::string> { return std::nullopt; };
-    return RunShoalctl(arguments, no_environment, out_, err_);
+    return RunShoalctl(arguments, out_, err_);
   }
 
   std::unique_ptr<Scheduler> scheduler_;
@@ -425,9 +424,8 @@ TEST_F(DoctorCommandTest, NamesTheSchedulerThatDoesNotAnswer) {
   const LoopbackSocket silent(-1);
   const LoopbackSocket server(4);
   AddServer(server.address());
-  const auto no_environment = [](const std::string&) -> std::optional<std::string> { return std::nullopt; };
   const std::string both = absl::StrCat(scheduler_->address(), ",", silent.address());
-  const int code = RunShoalctl({"doctor", "--scheduler", both, "--timeout", "20"}, no_environment, out_, err_);
+  const int code = RunShoalctl({"doctor", "--scheduler", both, "--timeout", "20"}, out_, err_);
   EXPECT_EQ(code, kExitOk) << err_.str();
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("warning  scheduler  can't reach a scheduler at " + silent.address()),
                                 HasSubstr("0 problems, 1 warning.")));
@@ -446,9 +444,7 @@ TEST_F(DoctorCommandTest, FailsWhereItIsNot) {
 TEST_F(DoctorCommandTest, SaysSoWhereNoSchedulerAnswers) {
   const std::string gone = scheduler_->address();
   scheduler_.reset();
-  const auto no_environment = [](const std::string&) -> std::optional<std::string> { return std::nullopt; };
-  const int code =
-      RunShoalctl({"doctor", "--scheduler", gone, "--timeout", "20", "--json"}, no_environment, out_, err_);
+  const int code = RunShoalctl({"doctor", "--scheduler", gone, "--timeout", "20", "--json"}, out_, err_);
   EXPECT_EQ(code, kExitProblem) << err_.str();
   EXPECT_GE(Json::parse(out_.str()).at("findings").size(), 2u) << "this node is looked at as well";
 }

@@ -113,8 +113,7 @@ TEST_F(FlightFetchTest, TheCommandDrawsThem) {
     std::ostringstream out;
     std::ostringstream err;
     arguments.insert(arguments.begin(), {"timeline", "--scheduler", scheduler_->address(), "--timeout", "30"});
-    const auto no_variables = [](const std::string&) { return std::nullopt; };
-    const int exit_code = RunShoalctl(arguments, no_variables, out, err);
+    const int exit_code = RunShoalctl(arguments, out, err);
     return std::make_tuple(exit_code, out.str(), err.str());
   };
   const auto [none, nothing, why] = run({"--job", "gpt"});

@@ -40,8 +40,7 @@ TEST(SchedulersTest, EachIsAskedByItself) {
 TEST(SchedulersTest, ThatNoneAnswersIsAnError) {
   std::ostringstream out;
   std::ostringstream err;
-  const auto no_variables = [](const std::string&) { return std::nullopt; };
-  EXPECT_EQ(RunShoalctl({"schedulers", "--scheduler", "127.0.0.1:1"}, no_variables, out, err), kExitFailure);
+  EXPECT_EQ(RunShoalctl({"schedulers", "--scheduler", "127.0.0.1:1"}, out, err), kExitFailure);
   EXPECT_THAT(out.str(), HasSubstr("Connection refused"));
   EXPECT_EQ(err.str(), "shoalctl: no scheduler answers\n");
 }

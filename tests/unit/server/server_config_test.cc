@@ -1,12 +1,13 @@
 #include "server/server_config.h"
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "program/option_table.h"
+#include "tests/unit/program/scoped_environment.h"
 
 namespace shoal {
 namespace {
@@ -19,11 +20,8 @@ class ServerConfigTest : public ::testing::Test {
 
   // The status of parsing, or, when that is OK, of the check.
   absl::Status Read(const std::vector<std::string>& arguments) {
-    const auto lookup = [this](const std::string& name) -> std::optional<std::string> {
-      const auto found = environment_.find(name);
-      return found == environment_.end() ? std::nullopt : std::optional(found->second);
-    };
-    const absl::Status status = options_.Parse(arguments, lookup);
+    const ScopedEnvironment variables(environment_);
+    const absl::Status status = options_.Parse(arguments);
     return status.ok() ? CheckServerConfig(config_) : status;
   }
 

@@ -1,12 +1,13 @@
 #include "scheduler/config/scheduler_config.h"
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "program/option_table.h"
+#include "tests/unit/program/scoped_environment.h"
 
 namespace shoal {
 namespace {
@@ -18,10 +19,8 @@ class SchedulerConfigTest : public ::testing::Test {
   SchedulerConfigTest() { DeclareSchedulerOptions(&config_, &options_); }
 
   absl::Status Read(const std::vector<std::string>& arguments) {
-    return options_.Parse(arguments, [this](const std::string& name) -> std::optional<std::string> {
-      const auto found = environment_.find(name);
-      return found == environment_.end() ? std::nullopt : std::optional(found->second);
-    });
+    const ScopedEnvironment variables(environment_);
+    return options_.Parse(arguments);
   }
 
   void ExpectRefused(const std::vector<std::string>& arguments, const std::string& text) {
