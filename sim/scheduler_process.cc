@@ -35,11 +35,11 @@ void SchedulerProcess::Start(const Profile& profile, OnEvent on_event) {
     state.next_job_id = scheduler::FirstIdOfNewCluster(random.Next());
     state.next_group_id = scheduler::FirstIdOfNewCluster(random.Next());
   }
-  auto machine = scheduler::SchedulerMachine::Make({.lease_ttl_ms = profile.lease_ttl_ms,
-                                                    .port_buffer_bytes = profile.port_buffer_bytes,
-                                                    .store = store_.Describe(),
-                                                    .is_colocated = profile.is_hosted},
-                                                   state, !saved.has_value(), LocalNow());
+  auto machine = scheduler::ObservedScheduler::Make({.lease_ttl_ms = profile.lease_ttl_ms,
+                                                     .port_buffer_bytes = profile.port_buffer_bytes,
+                                                     .store = store_.Describe(),
+                                                     .is_colocated = profile.is_hosted},
+                                                    state, !saved.has_value(), LocalNow());
   loop_ = std::make_unique<scheduler::SchedulerLoop>(
       *std::move(machine), &host_, &store_, scheduler::EncodeState,
       [this, on_event = std::move(on_event)](const scheduler::EventRecord& event) {

@@ -1,4 +1,4 @@
-// A worker's SchedulerPort under virtual time: its calls go to the real SchedulerMachine of a simulated scheduler.
+// A worker's SchedulerPort under virtual time: its calls go to the real machines of a simulated scheduler.
 #ifndef SHOAL_SIM_SIM_SCHEDULER_PORT_H_
 #define SHOAL_SIM_SIM_SCHEDULER_PORT_H_
 

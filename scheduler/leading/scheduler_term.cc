@@ -75,12 +75,12 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
     return absl::Status(state.status().code(), absl::StrCat(store->Describe(), ": ", state.status().message()));
   }
   const std::string& own_address = config.advertise.empty() ? listen : config.advertise;
-  auto machine = SchedulerMachine::Make({.lease_ttl_ms = config.lease_ttl_ms,
-                                         .port_buffer_bytes = config.port_buffer_bytes,
-                                         .store = store->Describe(),
-                                         .is_colocated = config.is_colocated,
-                                         .leader = config.store.empty() ? "" : own_address},
-                                        *state, is_new, ReadNow());
+  auto machine = ObservedScheduler::Make({.lease_ttl_ms = config.lease_ttl_ms,
+                                          .port_buffer_bytes = config.port_buffer_bytes,
+                                          .store = store->Describe(),
+                                          .is_colocated = config.is_colocated,
+                                          .leader = config.store.empty() ? "" : own_address},
+                                         *state, is_new, ReadNow());
   if (!machine.ok()) {
     return absl::Status(machine.status().code(), absl::StrCat(store->Describe(), ": ", machine.status().message()));
   }
@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
 }
 
 SchedulerTerm::SchedulerTerm(std::unique_ptr<Store> store, std::unique_ptr<GrpcControlHost> host,
-                             std::unique_ptr<SchedulerMachine> machine, SchedulerSinks sinks)
+                             std::unique_ptr<ObservedScheduler> machine, SchedulerSinks sinks)
     : store_(std::move(store)),
       host_(std::move(host)),
       loop_(std::move(machine), host_.get(), store_.get(), EncodeState, LogTo(std::move(sinks.log))) {

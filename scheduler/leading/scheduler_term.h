@@ -52,7 +52,7 @@ class SchedulerTerm {
 
  private:
   SchedulerTerm(std::unique_ptr<Store> store, std::unique_ptr<GrpcControlHost> host,
-                std::unique_ptr<SchedulerMachine> machine, SchedulerSinks sinks);
+                std::unique_ptr<ObservedScheduler> machine, SchedulerSinks sinks);
 
   Waker waker_;  // first: the store's and gRPC's threads use it until they end
   const std::unique_ptr<Store> store_;

@@ -13,7 +13,7 @@ constexpr uint64_t kNumbersIntervalNs = kNsPerS;
 
 }  // namespace
 
-SchedulerLoop::SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store,
+SchedulerLoop::SchedulerLoop(std::unique_ptr<ObservedScheduler> machine, ControlHost* host, Store* store,
                              StateEncoder encode, EventLog log)
     : machine_(std::move(machine)), host_(host), store_(store), encode_(std::move(encode)), log_(std::move(log)) {}
 
@@ -47,7 +47,7 @@ uint64_t SchedulerLoop::PublishNumbers(Now now) {
 }
 
 void SchedulerLoop::OnEvent(const SchedulerEvent& event, Now now) {
-  std::visit([&](const auto& each) { machine_->OnEvent(each, now, &actions_); }, event);
+  machine_->OnEvent(event, now, &actions_);
   Execute();
 }
 
@@ -62,7 +62,7 @@ void SchedulerLoop::Execute() {
           } else if constexpr (std::is_same_v<Kind, EventRecorded>) {
             ++event_counts_[static_cast<size_t>(each.event.kind)];
             if (log_) log_(each.event);
-          } else {
+          } else if constexpr (!std::is_same_v<Kind, RankGone> && !std::is_same_v<Kind, Observed>) {
             host_->Execute(each);
           }
         },

@@ -1,4 +1,4 @@
-// Poll -> Step -> Execute: drives one SchedulerMachine through its ports. One thread owns it.
+// Poll -> Step -> Execute: drives one ObservedScheduler through its ports. One thread owns it.
 #ifndef SHOAL_SCHEDULER_LOOP_SCHEDULER_LOOP_H_
 #define SHOAL_SCHEDULER_LOOP_SCHEDULER_LOOP_H_
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "scheduler/machine/scheduler_machine.h"
+#include "scheduler/insight/observed_scheduler.h"
 #include "scheduler/rpc/control_host.h"
 #include "scheduler/store/store.h"
 
@@ -28,7 +28,7 @@ class SchedulerLoop {
   using StateEncoder = std::function<std::string(const PersistedState& state)>;
 
   // `host` and `store` outlive the loop.
-  SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store, StateEncoder encode,
+  SchedulerLoop(std::unique_ptr<ObservedScheduler> machine, ControlHost* host, Store* store, StateEncoder encode,
                 EventLog log);
 
   // From now on numbers are published about once a second.
@@ -44,7 +44,7 @@ class SchedulerLoop {
   // Returns when the next ones are due.
   uint64_t PublishNumbers(Now now);
 
-  const std::unique_ptr<SchedulerMachine> machine_;
+  const std::unique_ptr<ObservedScheduler> machine_;
   ControlHost* const host_;
   Store* const store_;
   const StateEncoder encode_;

@@ -12,94 +12,6 @@
 
 namespace shoal::scheduler {
 
-std::string Job::Describe(JobRank rank) const {
-  const auto worker = workers.find(rank);
-  const std::string where = worker == workers.end() ? "" : absl::StrCat(" on node ", worker->second.state.node);
-  return absl::StrCat("rank ", rank.value(), " of job \"", name, "\"", where);
-}
-
-std::string Job::DescribeGroup(const std::string& group_name) const {
-  return absl::StrCat("group \"", group_name, "\" of job \"", name, "\"");
-}
-
-std::string Job::Describe(const GroupState& group) const {
-  const std::string rail = group.rail.has_value() ? absl::StrCat("rail ", group.rail->index, " of ") : "";
-  return absl::StrCat(rail, DescribeGroup(group.name));
-}
-
-bool Job::AllHaveBeenHeard() const {
-  return std::ranges::all_of(
-      workers, [](const auto& entry) { return entry.second.heard || entry.second.state.phase != MemberPhase::kLive; });
-}
-
-uint32_t Job::AwaitedServers() const {
-  uint32_t most = 0;
-  for (const auto& [rank, worker] : workers) {
-    if (worker.state.phase == MemberPhase::kLive) most = std::max(most, worker.awaited_servers);
-  }
-  return most;
-}
-
-uint64_t Job::RetainedResults() const {
-  uint64_t sum = 0;
-  for (const auto& [rank, worker] : workers) {
-    if (worker.state.phase == MemberPhase::kLive) sum += worker.load.retained_results;
-  }
-  return sum;
-}
-
-std::vector<std::string> Job::NodesOf(const std::vector<JobRank>& ranks) const {
-  std::vector<std::string> nodes;
-  nodes.reserve(ranks.size());
-  for (const JobRank rank : ranks) nodes.push_back(workers.at(rank).state.node);
-  return nodes;
-}
-
-std::vector<NodePlace> Job::PlacesOf(const std::vector<JobRank>& ranks) const {
-  std::vector<NodePlace> places;
-  places.reserve(ranks.size());
-  for (const JobRank rank : ranks) places.push_back(PlaceOf(workers.at(rank).state));
-  return places;
-}
-
-std::vector<NodePlace> Job::LivePlaces() const {
-  std::vector<NodePlace> places;
-  places.reserve(workers.size());
-  for (const auto& [rank, worker] : workers) {
-    if (worker.state.phase == MemberPhase::kLive) places.push_back(PlaceOf(worker.state));
-  }
-  return places;
-}
-
-std::optional<std::pair<JobRank, JobRank>> Job::FindSharedNodeName() const {
-  std::map<std::string_view, JobRank> first_of_name;
-  for (const auto& [rank, worker] : workers) {
-    const auto [first, added] = first_of_name.try_emplace(worker.state.node, rank);
-    if (added || AreOnOneNode(PlaceOf(workers.at(first->second).state), PlaceOf(worker.state))) continue;
-    return std::pair(first->second, rank);
-  }
-  return std::nullopt;
-}
-
-std::vector<RankLost> Job::LostRanks() const {
-  std::vector<RankLost> lost;
-  for (const auto& [rank, worker] : workers) {
-    if (worker.state.phase != MemberPhase::kLost) continue;
-    lost.push_back({.job = id,
-                    .rank = rank,
-                    .node = worker.state.node,
-                    .reason = worker.state.reason,
-                    .incarnation = worker.state.incarnation});
-  }
-  std::ranges::stable_partition(lost,
-                                [this](const RankLost& each) { return failure == WhyLost(each.rank, each.reason); });
-  return lost;
-}
-
-std::string Job::WhyLost(JobRank rank, const std::string& reason) const {
-  return absl::StrCat(Describe(rank), " was lost: ", reason);
-}
-
 void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now) {
   next_job_id_ = next_job_id;
   for (const JobState& state : jobs) {
@@ -284,28 +196,10 @@ absl::StatusOr<const Job*> JobRegistry::FindMember(JobId id, JobRank rank, Incar
 absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   const absl::StatusOr<const Job*> job = FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return job.status();
-  TakeAwayTime(&jobs_.at(request.job), request, now);
-  TakeLoad(&jobs_.at(request.job), request.rank, request.load, now);
-  TakeServerWaits(&jobs_.at(request.job), request, now);
   Worker& worker = jobs_.at(request.job).workers.at(request.rank);
   worker.signs.OnHeartbeat(now);
   GrantLease(&worker, now);
   return absl::OkStatus();
-}
-
-void JobRegistry::TakeAwayTime(Job* job, const HeartbeatWorker& request, Now now) {
-  job->slow_ranks.away().OnHeartbeat(request.rank, request.load.away_ns_total, request.load.counted_ns_total,
-                                     request.load.ops_completed, now);
-}
-
-void JobRegistry::TakeLoad(Job* job, JobRank rank, const WorkerLoad& load, Now now) {
-  Worker& worker = job->workers.at(rank);
-  if (!worker.heard) job->load.ForgetRates();
-  worker.heard = true;
-  if (!job->load.Add(worker.load, load, now)) return;
-  worker.growth.Note(load, now);
-  worker.load = load;
-  worker.load.transports = CleanText(load.transports);
 }
 
 void JobRegistry::HoldLease(JobId job, JobRank rank) { jobs_.at(job).workers.at(rank).lease_expires_ns = kNoDeadline; }
@@ -319,7 +213,6 @@ absl::StatusOr<JobRegistry::Gone> JobRegistry::Leave(const LeaveJob& request, No
   if (!job.ok()) return job.status();
   const std::string reason =
       request.reason.empty() ? (request.failed ? "it gave up" : "it left") : CleanText(request.reason);
-  if (request.load.has_value()) TakeLoad(&jobs_.at(request.job), request.rank, *request.load, now);
   return MarkGone(&jobs_.at(request.job), request.rank, request.failed ? MemberPhase::kLost : MemberPhase::kLeft,
                   reason, now);
 }
@@ -349,7 +242,7 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(const std::function<boo
         worker.signs.EndedAtNs() <= now.monotonic_ns
             ? worker.signs.Describe()
             : absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")");
-    gone.push_back(MarkGone(&job, rank, PhaseOfExpired(&job, rank, is_awaited(id, rank), now), why, now));
+    gone.push_back(MarkGone(&job, rank, job.PhaseOfExpired(rank, is_awaited(id, rank), now), why, now));
   }
   return gone;
 }
@@ -397,19 +290,6 @@ void JobRegistry::RenewAll(Now now) {
     for (auto& [rank, worker] : job.workers) worker.signs.Forget();
   }
   RenewLeases(/*ends_processes=*/true, now);
-}
-
-void JobRegistry::AddNews(JobId id, std::string line) {
-  std::deque<std::string>& news = jobs_.at(id).news;
-  if (news.size() == kMaxNews) news.pop_front();
-  news.push_back(std::move(line));
-}
-
-std::vector<std::string> JobRegistry::TakeNews(JobId id) {
-  std::deque<std::string>& news = jobs_.at(id).news;
-  std::vector<std::string> lines(std::make_move_iterator(news.begin()), std::make_move_iterator(news.end()));
-  news.clear();
-  return lines;
 }
 
 void JobRegistry::ForgetExclusions(ServerId server) {
@@ -495,6 +375,60 @@ bool JobRegistry::NoteGroupWorks(JobId id, std::vector<JobRank> ranks) {
   return true;
 }
 
+// ---- signs of an end ----
+
+Worker* JobRegistry::FindLive(JobId id, JobRank rank, Incarnation incarnation) {
+  const auto job = jobs_.find(id);
+  if (job == jobs_.end()) return nullptr;
+  const auto worker = job->second.workers.find(rank);
+  const bool is_live = worker != job->second.workers.end() && worker->second.state.phase == MemberPhase::kLive &&
+                       worker->second.state.incarnation == incarnation;
+  return is_live ? &worker->second : nullptr;
+}
+
+void JobRegistry::OnStreamOpened(const WatchOpened& stream) {
+  Worker* const worker = FindLive(stream.job, stream.rank, stream.incarnation);
+  if (worker == nullptr) return;
+  worker->signs.OnStreamOpened(stream.watcher);
+  streams_[stream.watcher] = {stream.job, stream.rank, stream.incarnation};
+}
+
+void JobRegistry::OnStreamClosed(WatcherId watcher, Now now) {
+  const auto stream = streams_.find(watcher);
+  if (stream == streams_.end()) return;
+  Worker* const worker = FindLive(stream->second.job, stream->second.rank, stream->second.incarnation);
+  streams_.erase(stream);
+  if (worker == nullptr) return;
+  worker->signs.OnStreamClosed(watcher, worker->last_heartbeat_ns, now);
+  next_expiry_ns_ = std::min(next_expiry_ns_, worker->signs.EndedAtNs());
+}
+
+void JobRegistry::OnRankAbsent(const AbsentRankReport& absent, Now now) {
+  // Of an epoch that is over as well: the group moves at once if the process that ended ran one of its servers.
+  const Job* const job = Find(absent.job);
+  const GroupState* const group = job == nullptr ? nullptr : job->FindReported(absent.group, absent.epoch, absent.rank);
+  if (group == nullptr) return;
+  Worker& worker = jobs_.at(absent.job).workers.at(group->ranks[absent.rank.value()]);
+  worker.signs.OnConnectionLost(TimeOf(absent, now), CleanText(absent.because), now);
+  next_expiry_ns_ = std::min(next_expiry_ns_, worker.signs.EndedAtNs());
+}
+
+uint64_t JobRegistry::TakeOverAtNs(JobId id, JobRank rank) const {
+  const Job* const job = Find(id);
+  if (job == nullptr) return kNoDeadline;
+  const Worker& worker = job->workers.at(rank);
+  return worker.state.phase == MemberPhase::kLive ? worker.signs.TakeOverAtNs() : kNoDeadline;
+}
+
+JobRegistry::Gone JobRegistry::TakeOver(JobId id, const JoinJob& request, Now now) {
+  Job& job = jobs_.at(id);
+  const uint64_t ended_ns = job.workers.at(request.rank).signs.stream_closed_ns().value_or(now.monotonic_ns);
+  return MarkGone(&job, request.rank, job.PhaseOfEnded(request.rank, ended_ns, now),
+                  absl::StrCat("its process ended: it closed its stream to the scheduler, and process ", request.pid,
+                               " on node ", CleanText(request.node), " joined as this rank"),
+                  now);
+}
+
 JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now) {
   Gone gone;
   Worker& worker = job->workers.at(rank);
@@ -508,9 +442,6 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
   gone.lost = phase == MemberPhase::kLost;
   worker.state.phase = phase;
   worker.state.reason = reason;
-  job->slow_ranks.Forget(rank);
-  job->slow_servers.Forget(rank);
-  if (job->live_count == 1) job->slow_servers.Clear();
   --job->live_count;
   --live_workers_;
   job->groups.CloseAllOf(rank);

@@ -1,7 +1,7 @@
-// The jobs that the scheduler knows: their ranks with leases, their open groups. Part of the machine: pure, one thread.
+// The jobs that the scheduler knows. Part of the machine: pure, one thread.
 //
-// JobRegistry alone changes a job and its ranks; the machine reads them. The groups of a job own their state
-// (JobGroups), and the machine calls their transitions. A job starts with its first rank, runs once all ranks have
+// JobRegistry alone changes a job and its ranks; others read them. The groups of a job own their state (JobGroups), and
+// the machine calls their transitions. A job starts with its first rank, runs once all ranks have
 // joined, ends when all have left, and fails as soon as a rank is lost or an operator aborts it. The name of an ended
 // or failed job may be used again: the next to join it starts a new job.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_
@@ -23,84 +23,18 @@
 #include "absl/status/statusor.h"
 #include "core/ids.h"
 #include "core/now.h"
+#include "scheduler/machine/job.h"
 #include "scheduler/machine/job_groups.h"
-#include "scheduler/machine/job_load.h"
 #include "scheduler/machine/node_place.h"
-#include "scheduler/machine/process_signs.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
-#include "scheduler/machine/slow_ranks.h"
-#include "scheduler/machine/slow_servers.h"
 
 namespace shoal::scheduler {
 
 inline constexpr size_t kMaxLiveJobs = 4096;
 inline constexpr size_t kMaxLiveWorkers = 65536;
 inline constexpr size_t kMaxPastJobs = 64;  // without live ranks, still listed
-inline constexpr size_t kMaxNews = 16;      // of a job, for its rank 0; older ones go
-
-struct Worker {
-  RankState state;
-  WorkerLoad load;
-  RankGrowth growth;
-  uint64_t joined_ns = 0;  // 0: at an earlier scheduler
-  uint64_t lease_expires_ns = 0;
-  bool lease_extended = false;  // since the last heartbeat
-  uint64_t last_heartbeat_ns = 0;
-  ProcessSigns signs;
-  bool has_colocated_server = false;  // it was told to run one
-  uint32_t awaited_servers = 0;       // it asks again until it hears of so many; 0: it waits for none
-  bool heard = false;                 // its load is known: it has sent a heartbeat to this scheduler
-};
-
-struct Job {
-  JobId id;
-  std::string name;
-  uint32_t world_size = 0;
-  JobPhase phase = JobPhase::kJoining;
-  // kFailed: why: a rank that was lost, the operator who aborted it, or a group. Of an open job: the first group that
-  // failed or was not made, for which the job will have failed if it ends so. It is forgotten when a group with all its
-  // ranks is made, or is closed by all of them without having failed: the job got over it.
-  std::string failure;
-  std::vector<JobRank> failure_ranks = {};  // of that group, in order; of a job that was restored: all
-  uint64_t started_at_unix_ms = 0;
-  std::map<JobRank, Worker> workers;  // those that joined
-  JobGroups groups;                   // that are open
-  JobLoad load = {};                  // of all its ranks, those included that others have replaced
-  SlowRanks slow_ranks = {};
-  SlowServers slow_servers = {};
-  uint64_t next_judge_ns = 0;
-  std::deque<std::string> news = {};  // lines that rank 0 is still to be told
-  size_t live_count = 0;
-  uint64_t ended_ns = 0;                                // the last rank went; of live_count 0
-  std::optional<bool> needs_no_servers = std::nullopt;  // see JobRegistry; nullopt: to be found out for these ranks
-
-  // The load of every rank that is live is known.
-  bool AllHaveBeenHeard() const;
-  // The most servers that one of its live ranks waits for before it asks for groups; 0: none waits.
-  uint32_t AwaitedServers() const;
-  // The chunks whose results its live ranks keep for other ranks.
-  uint64_t RetainedResults() const;
-  bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
-  // "rank 3 of job "gpt" on node b".
-  std::string Describe(JobRank rank) const;
-  // "group "world" of job "gpt"": the group as a whole, its rails included.
-  std::string DescribeGroup(const std::string& group_name) const;
-  // The same, or "rail 1 of group ...".
-  std::string Describe(const GroupState& group) const;
-  // By rank of a group whose ranks have all joined the job: the names of their nodes, for people; and where they are,
-  // for plans.
-  std::vector<std::string> NodesOf(const std::vector<JobRank>& ranks) const;
-  std::vector<NodePlace> PlacesOf(const std::vector<JobRank>& ranks) const;
-  std::vector<NodePlace> LivePlaces() const;  // of all ranks that are live
-  // Two of its ranks whose nodes have one name and are different ones; nullopt: there are none.
-  std::optional<std::pair<JobRank, JobRank>> FindSharedNodeName() const;
-  // The one whose loss failed the job comes first: it is the one to be named.
-  std::vector<RankLost> LostRanks() const;
-  // `failure` of a job that fails because the rank is lost for that reason.
-  std::string WhyLost(JobRank rank, const std::string& reason) const;
-};
 
 class JobRegistry {
  public:
@@ -187,23 +121,6 @@ class JobRegistry {
   void OnStreamClosed(WatcherId watcher, Now now);
   // A server lost the connection of a rank, in this epoch of the group or an older one.
   void OnRankAbsent(const AbsentRankReport& absent, Now now);
-  // Ranks of a group waited for one of them at a server. Says nothing of a group that has moved since, of a server that
-  // it does not use, or with numbers that can't be.
-  void OnRankLate(const ServerState& server, const LateRankReport& late, Now now);
-  struct SlowChanges {
-    std::vector<SlowRanks::Change> ranks;
-    std::vector<SlowServers::Change> servers;
-  };
-  // As in SlowServers::View.
-  struct SlowServerFacts {
-    std::function<const ServerState*(ServerId)> find_live;
-    std::function<ServerComparison(const Job&, const GroupState&, ServerId)> compare;
-  };
-  // What has changed about who is slow in the job; `settle_ns` as for SlowRanks::Judge.
-  SlowChanges JudgeSlow(JobId job, const SlowServerFacts& facts, uint64_t settle_ns, Now now);
-  // For the job's rank 0.
-  void AddNews(JobId job, std::string line);
-  std::vector<std::string> TakeNews(JobId job);
   // When the process that holds the rank may be taken for ended because another one wants its place; kNoDeadline: it
   // may not.
   uint64_t TakeOverAtNs(JobId job, JobRank rank) const;
@@ -235,29 +152,11 @@ class JobRegistry {
   std::vector<JobState> States() const;
 
  private:
-  // Members send one so often.
-  uint64_t HeartbeatNs() const { return lease_ttl_ns_ / 3; }
-  // What the rank has counted.
-  void TakeAwayTime(Job* job, const HeartbeatWorker& request, Now now);
-  void TakeLoad(Job* job, JobRank rank, const WorkerLoad& load, Now now);
-  // For which servers the rank waits, of groups of its own in their present epochs.
-  void TakeServerWaits(Job* job, const HeartbeatWorker& request, Now now);
   absl::StatusOr<Job*> JobToJoin(const JoinJob& request, Joined* joined, Now now);
   void GrantLease(Worker* worker, Now now);
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);
-  // Of a rank whose process has ended, not before `ended_ns`: a process joined after that, and no living one is in a
-  // group with it.
-  static bool IsOfAnEarlierRun(const Job& job, JobRank rank, uint64_t ended_ns, Now now);
-  // What becomes of such a rank, or of one that is taken to have ended: it is lost, or nobody misses it (see TakeOver).
-  static MemberPhase PhaseOfEnded(Job* job, JobRank rank, uint64_t ended_ns, Now now);
-  // Likewise of one whose lease has run out; `is_awaited` as for ExpireLeases.
-  static MemberPhase PhaseOfExpired(Job* job, JobRank rank, bool is_awaited, Now now);
   void KeepAsPast(JobId id);
 
-  // The group of a server's report about one of its ranks; of this epoch or an older one. nullptr: it is closed, the
-  // epoch is one to come, it has no such rank, or the rank is not live.
-  template <typename Report>
-  const GroupState* FindReported(const Report& report) const;
   // The live worker of that process; nullptr: there is none.
   Worker* FindLive(JobId job, JobRank rank, Incarnation incarnation);
 

@@ -72,8 +72,15 @@ struct CloseStream {
 struct EventRecorded {
   EventRecord event;
 };
+// No live process has the rank now, or another one.
+struct RankGone {
+  JobId job;
+  JobRank rank;
+};
 
-using SchedulerAction = std::variant<Persist, Reply, SendWatch, SendEvent, CloseStream, EventRecorded>;
+// The last two are news from one machine to the other.
+using SchedulerAction =
+    std::variant<Persist, Reply, SendWatch, SendEvent, CloseStream, EventRecorded, RankGone, Observed>;
 using SchedulerActions = std::vector<SchedulerAction>;
 
 }  // namespace shoal::scheduler

@@ -3,10 +3,12 @@
 #define SHOAL_SCHEDULER_MACHINE_SCHEDULER_EVENTS_H_
 
 #include <cstdint>
+#include <string>
 #include <variant>
 
 #include "absl/status/status.h"
 #include "core/ids.h"
+#include "core/log_event.h"
 #include "scheduler/machine/scheduler_requests.h"
 
 namespace shoal::scheduler {
@@ -42,6 +44,14 @@ struct Persisted {
   uint64_t number = 0;
   absl::Status status;
   uint64_t took_ns = 0;
+};
+
+// What the insight machine has found, for operators. It gets a number among the events, and decides nothing.
+struct Observed {
+  EventKind kind = EventKind::kRankSlow;
+  std::string subject;
+  std::string reason;
+  EventIds ids = {};
 };
 
 using SchedulerEvent =

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "core/colocation.h"
 #include "scheduler/machine/node_reduce_decision.h"
 #include "scheduler/machine/request_checks.h"
@@ -123,86 +122,9 @@ void SchedulerMachine::RefuseHeldJoins(JobId job, JobRank rank, Now now) {
 void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& request, Now now) {
   const absl::Status status = jobs_.Renew(request, now);
   if (!status.ok()) return Refuse(handle, status);
-  TellSlow(request.job, now);
-  WorkerRenewed renewed{.lease_ttl_ms = settings_.lease_ttl_ms,
-                        .waits = rounds_.LongWaits(request, servers_, jobs_, now)};
-  if (request.rank == JobRank(0)) renewed.news = jobs_.TakeNews(request.job);
-  renewed.trace =
-      traces_.RequestFor({.job = request.job, .rank = request.rank, .incarnation = request.incarnation}, now);
-  ReplyNow(handle, Response(std::move(renewed)));
+  ReplyNow(handle, Response(WorkerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
+                                          .waits = rounds_.LongWaits(request, servers_, jobs_, now)}));
   RefuseHeldJoins(request.job, request.rank, now);
-}
-
-const ServerState* SchedulerMachine::FindLive(ServerId id) const {
-  const ServerState* const server = servers_.Find(id);
-  return server != nullptr && server->phase == MemberPhase::kLive ? server : nullptr;
-}
-
-ServerComparison SchedulerMachine::Compare(const Job& job, const GroupState& group, ServerId id) const {
-  std::map<ServerId, uint64_t> weights;
-  for (const Shard& shard : group.shards) weights[shard.server] += shard.weight;
-  const ServerState* const server = FindLive(id);
-  if (server == nullptr || !weights.contains(id)) return {};
-  // What is slow about its node is told as that of the rank.
-  for (const SlowRank& slow : job.slow_ranks.slow()) {
-    if (AreOnOneNode(PlaceOf(job.workers.at(slow.rank).state), PlaceOf(*server))) {
-      return {.why_not = absl::StrCat("rank ", slow.rank.value(), " on its node is slow")};
-    }
-  }
-  std::vector<NodePlace> alike;
-  for (const auto& [each, weight] : weights) {
-    const ServerState* const other = weight == weights[id] ? FindLive(each) : nullptr;
-    if (other != nullptr) alike.push_back(PlaceOf(*other));
-  }
-  const NodeNumbering nodes(alike);
-  std::vector<size_t> alike_on_node(nodes.count());
-  for (const NodePlace& place : alike) ++alike_on_node[*nodes.Find(place)];
-  const std::optional<uint32_t> own = nodes.Find(PlaceOf(*server));
-  // Results come sooner from servers on a rank's own node. If those are half of the servers, the others look slow to
-  // it.
-  ServerComparison comparison{.server = server};
-  for (const JobRank rank : group.ranks) {
-    const std::optional<uint32_t> node = nodes.Find(PlaceOf(job.workers.at(rank).state));
-    if (node.has_value() && node != own && 2 * alike_on_node[*node] >= alike.size()) comparison.biased.insert(rank);
-  }
-  return comparison;
-}
-
-void SchedulerMachine::TellSlow(JobId id, Now now) {
-  // By then all ranks have sent a heartbeat about the time in which they waited.
-  const uint64_t settle_ns = lease_ttl_ns() / 3;
-  const JobRegistry::SlowServerFacts facts = {
-      .find_live = [this](ServerId server) { return FindLive(server); },
-      .compare = [this](const Job& of, const GroupState& group,
-                        ServerId server) { return Compare(of, group, server); }};
-  const JobRegistry::SlowChanges changes = jobs_.JudgeSlow(id, facts, settle_ns, now);
-  if (changes.ranks.empty() && changes.servers.empty()) return;
-  const Job& job = *jobs_.Find(id);
-  for (const SlowRanks::Change& change : changes.ranks) {
-    const SlowRank& slow = change.rank;
-    const std::string who = job.Describe(slow.rank);
-    const std::string what =
-        change.is_over
-            ? "nothing shows any more that the other ranks wait for it"
-            : absl::StrFormat("the other ranks wait for it %.0f %% of the time, %.1f ms an op (%s): %s",
-                              100 * slow.waited_share, static_cast<double>(slow.waited_ns_per_op) / kNsPerMs,
-                              std::string(SlowCauseName(slow.cause)), std::string(SlowCauseText(slow.cause)));
-    Record(change.is_over ? EventKind::kRankSlowNoMore : EventKind::kRankSlow, who, what, now,
-           {.job = id, .rank = slow.rank.value()});
-    jobs_.AddNews(id, absl::StrCat(who, ": ", what));
-  }
-  for (const SlowServers::Change& change : changes.servers) {
-    const SlowServer& slow = change.server;
-    const bool is_over = !change.over.empty();
-    const std::string who = absl::StrCat("server ", slow.name);
-    const std::string of_job = absl::StrCat("job \"", job.name, "\"");
-    const std::string what =
-        is_over ? absl::StrCat(of_job, " does not count it as slow any more: ", change.over)
-                : absl::StrFormat("the ranks of %s wait for it %.0f %% of the time (%s): %s", of_job,
-                                  100 * slow.waited_share, std::string(slow.CauseName()), slow.Advice());
-    Record(is_over ? EventKind::kServerSlowNoMore : EventKind::kServerSlow, who, what, now, {.job = id});
-    jobs_.AddNews(id, absl::StrCat(who, " on node ", slow.node, ": ", what));
-  }
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const LeaveJob& request, Now now) {
@@ -221,6 +143,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const LeaveJob& request, Now
 
 void SchedulerMachine::RankIsGone(const JobRegistry::Gone& gone, Now now) {
   saves_.NoteChange();
+  actions_.push_back(RankGone{gone.rank.job, gone.rank.rank});
   const std::string job = absl::StrCat("job \"", gone.job_name, "\"");
   if (gone.lost) {
     Record(EventKind::kRankLost, gone.who, gone.rank.reason, now,

@@ -51,8 +51,8 @@ SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedStat
       started_at_unix_ms_(now.unix_ms),
       servers_(settings.lease_ttl_ms * 1'000'000),
       jobs_(settings.lease_ttl_ms * 1'000'000),
-      journal_(is_new || state.reserved_event_numbers != 0 ? state.reserved_event_numbers
-                                                           : kEventNumbersOfOlderReleases),
+      event_numbers_(is_new || state.reserved_event_numbers != 0 ? state.reserved_event_numbers
+                                                                 : kEventNumbersOfOlderReleases),
       saves_(is_new),
       heard_at_ns_(now.monotonic_ns),
       map_(std::make_shared<const ShardMap>()),
@@ -74,7 +74,6 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     TakeOverRanks(now);
   }
   MoveGroupsThatWaited(now);
-  traces_.Tick(now);
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
   HandOut(now, actions);
 }
@@ -90,7 +89,7 @@ void SchedulerMachine::ExpireServers(Now now) {
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
   return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), NextTakeOverNs(), rounds_.next_deadline_ns(),
-                   saves_.NextSaveNs(), next_move_ns_, traces_.NextDeadlineNs()});
+                   saves_.NextSaveNs(), next_move_ns_});
 }
 
 void SchedulerMachine::RenewAllLeases(Now now) {
@@ -217,15 +216,9 @@ void SchedulerMachine::OnEvent(const WatchOpened& event, Now now, SchedulerActio
   HandOut(now, actions);
 }
 
-void SchedulerMachine::OnEvent(const EventsOpened& event, Now now, SchedulerActions* actions) {
-  journal_.Open(event, &actions_);
-  HandOut(now, actions);
-}
-
 void SchedulerMachine::OnEvent(const StreamClosed& event, Now now, SchedulerActions* actions) {
   jobs_.OnStreamClosed(event.watcher, now);
   watchers_.Remove(event.watcher);
-  journal_.Close(event.watcher);
   saves_.ForgetWatcher(event.watcher);
   HandOut(now, actions);
 }
@@ -253,17 +246,22 @@ void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions
   HandOut(now, actions);
 }
 
+void SchedulerMachine::OnEvent(const Observed& event, Now now, SchedulerActions* actions) {
+  Record(event.kind, event.subject, event.reason, now, event.ids);
+  HandOut(now, actions);
+}
+
 void SchedulerMachine::SaveHasFailed(const Persisted& event, Now now) {
   const std::vector<RequestHandle> unsaved = saves_.OnSaveFailed(event.number, now);
   servers_.OnSaveFailed(now);
   const std::string reason = absl::StrCat("the state could not be saved: ", event.status.message());
   if (save_trouble_.Note(std::string(event.status.message()), now)) {
-    journal_.AppendUnnumbered({.at_unix_ms = now.unix_ms,
-                               .kind = EventKind::kSaveFailed,
-                               .subject = settings_.store,
-                               .reason = reason,
-                               .epoch = published_->epoch()},
-                              &actions_);
+    actions_.push_back(EventRecorded{{.sequence = event_numbers_.newest(),
+                                      .at_unix_ms = now.unix_ms,
+                                      .kind = EventKind::kSaveFailed,
+                                      .subject = settings_.store,
+                                      .reason = reason,
+                                      .epoch = published_->epoch()}});
   }
   for (const RequestHandle handle : unsaved) {
     ReplyNow(handle, absl::UnavailableError(absl::StrCat(reason, "; fix the store, then try again")));
@@ -284,7 +282,9 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
   if (const auto* reply = std::get_if<Reply>(&consequence)) {
     actions_.push_back(*reply);
   } else if (const auto* event = std::get_if<EventRecord>(&consequence)) {
-    journal_.Append(*event, &actions_);
+    EventRecord numbered = *event;
+    numbered.sequence = event_numbers_.Next();
+    actions_.push_back(EventRecorded{std::move(numbered)});
   } else if (const auto* map = std::get_if<PublishMap>(&consequence)) {
     published_ = map->map;
     watchers_.TellAll({.map = map->map}, &actions_);
@@ -338,7 +338,7 @@ void SchedulerMachine::Record(EventKind kind, const std::string& subject, const 
   event.reason = reason;
   event.epoch = map_->epoch();
   event.ids = ids;
-  if (journal_.Expect()) saves_.NoteChange();
+  if (event_numbers_.Expect()) saves_.NoteChange();
   AfterSave(std::move(event));
 }
 
@@ -353,7 +353,7 @@ PersistedState SchedulerMachine::Snapshot() const {
           .next_server_id = servers_.next_server_id(),
           .next_job_id = jobs_.next_job_id(),
           .next_group_id = next_group_id_,
-          .reserved_event_numbers = journal_.reserved(),
+          .reserved_event_numbers = event_numbers_.reserved(),
           .servers = servers_.States(),
           .jobs = jobs_.States()};
 }
@@ -362,6 +362,44 @@ void SchedulerMachine::HandOut(Now now, SchedulerActions* actions) {
   SaveIfChanged(now);
   actions->insert(actions->end(), std::make_move_iterator(actions_.begin()), std::make_move_iterator(actions_.end()));
   actions_.clear();
+}
+
+// ---- for those who look on ----
+
+void SchedulerMachine::Answer(RequestHandle handle, const GetShardMap&, Now) { ReplyNow(handle, Response(published_)); }
+
+ClusterView SchedulerMachine::Cluster(Now now) const {
+  return ClusterView{.cluster_id = cluster_id_,
+                     .epoch = published_->epoch(),
+                     .servers_live = servers_.CountOf(MemberPhase::kLive, /*colocated=*/false),
+                     .servers_lost = servers_.CountOf(MemberPhase::kLost, /*colocated=*/false),
+                     .servers_colocated = servers_.CountOf(MemberPhase::kLive, /*colocated=*/true),
+                     .jobs = jobs_.live_job_count(),
+                     .workers = jobs_.live_worker_count(),
+                     .started_at_unix_ms = started_at_unix_ms_,
+                     .lease_ttl_ms = settings_.lease_ttl_ms,
+                     .store = settings_.store,
+                     .now_unix_ms = now.unix_ms,
+                     .leader = settings_.leader,
+                     .moves = moves_,
+                     .saves = save_numbers_,
+                     .refused_servers = refused_servers_.List(now),
+                     .save_failure = save_trouble_.reason(),
+                     .saves_fail_since_unix_ms = save_trouble_.since_unix_ms()};
+}
+
+SchedulerNumbers SchedulerMachine::Numbers(Now now) const {
+  return {.epoch = published_->epoch(),
+          .servers_live = servers_.CountOf(MemberPhase::kLive, /*colocated=*/false),
+          .servers_lost = servers_.CountOf(MemberPhase::kLost, /*colocated=*/false),
+          .servers_colocated = servers_.CountOf(MemberPhase::kLive, /*colocated=*/true),
+          .servers_refused = static_cast<uint32_t>(refused_servers_.List(now).size()),
+          .jobs = jobs_.live_job_count(),
+          .workers = jobs_.live_worker_count(),
+          .moves = moves_,
+          .largest_jobs = {},
+          .events = {},
+          .saves = save_numbers_};
 }
 
 }  // namespace shoal::scheduler

@@ -1,4 +1,4 @@
-// What the scheduler decides: which processes are members or lost, which shard map is in force, which groups may open.
+// The membership: which processes are members or lost, which shard map is in force, which groups may open.
 //
 // Pure: no clock, I/O, lock, log or randomness; time and random numbers (in the first state) are arguments. One thread.
 // Rule: what others will rely on is saved first. Every reply and publication waits until the changes made before it are
@@ -17,8 +17,7 @@
 #include "absl/status/statusor.h"
 #include "core/now.h"
 #include "core/shard_map.h"
-#include "scheduler/machine/event_journal.h"
-#include "scheduler/machine/flight_records.h"
+#include "scheduler/machine/event_numbers.h"
 #include "scheduler/machine/group_plan.h"
 #include "scheduler/machine/group_rounds.h"
 #include "scheduler/machine/held_joins.h"
@@ -31,7 +30,6 @@
 #include "scheduler/machine/scheduler_numbers.h"
 #include "scheduler/machine/scheduler_state.h"
 #include "scheduler/machine/server_registry.h"
-#include "scheduler/machine/traces.h"
 #include "scheduler/machine/watchers.h"
 
 namespace shoal::scheduler {
@@ -58,9 +56,9 @@ class SchedulerMachine {
   void OnEvent(const RequestArrived& event, Now now, SchedulerActions* actions);
   void OnEvent(const RequestCancelled& event, Now now, SchedulerActions* actions);
   void OnEvent(const WatchOpened& event, Now now, SchedulerActions* actions);
-  void OnEvent(const EventsOpened& event, Now now, SchedulerActions* actions);
   void OnEvent(const StreamClosed& event, Now now, SchedulerActions* actions);
   void OnEvent(const Persisted& event, Now now, SchedulerActions* actions);
+  void OnEvent(const Observed& event, Now now, SchedulerActions* actions);
 
   // Does what time asks for. Call it after the events at hand and when NextDeadlineNs() has come; earlier is harmless.
   // Called much later than that (the process was stopped, the machine slept), it starts every lease anew, as members
@@ -70,7 +68,15 @@ class SchedulerMachine {
 
   // On the monotonic clock; kNoDeadline: nothing is due.
   uint64_t NextDeadlineNs() const;
-  // Of the cluster as it is now; the rest of the numbers is zero.
+
+  // ---- for those who look on ----
+
+  const JobRegistry& jobs() const { return jobs_; }
+  const ServerRegistry& servers() const { return servers_; }
+  const GroupRounds& rounds() const { return rounds_; }
+  uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * kNsPerMs; }
+  // Of the cluster as it is now; what is not the membership's is not set.
+  ClusterView Cluster(Now now) const;
   SchedulerNumbers Numbers(Now now) const;
 
  private:
@@ -90,12 +96,6 @@ class SchedulerMachine {
   // scheduler_jobs.cc
   void Answer(RequestHandle handle, const JoinJob& request, Now now);
   void Answer(RequestHandle handle, const HeartbeatWorker& request, Now now);
-  // Records what has changed about the job's slow ranks and servers, and leaves a line for its rank 0.
-  void TellSlow(JobId job, Now now);
-  // nullptr: it is not.
-  const ServerState* FindLive(ServerId id) const;
-  // With the other servers of its weight in the group.
-  ServerComparison Compare(const Job& job, const GroupState& group, ServerId id) const;
   void Answer(RequestHandle handle, const LeaveJob& request, Now now);
   // Once for a job: it has just got its last rank.
   void WarnOfSharedNodeName(const Job& job, Now now);
@@ -183,28 +183,13 @@ class SchedulerMachine {
   // Open groups that need servers, whose map has this life of the server.
   uint32_t GroupsWith(const ServerState& server) const;
 
-  // scheduler_traces.cc
-  void Answer(RequestHandle handle, const TraceJob& request, Now now);
-  void Answer(RequestHandle handle, const SendTrace& request, Now now);
-  void Answer(RequestHandle handle, const GetTrace& request, Now now);
-  std::vector<TracedMember> MembersToTrace(const Job& job, TraceKind kind) const;
-
-  // scheduler_flight_records.cc
-  void Answer(RequestHandle handle, const SendFlightRecord& request, Now now);
-  void Answer(RequestHandle handle, const GetFlightRecords& request, Now now);
-  // NotFound: no member that is known sends it.
-  absl::StatusOr<std::string> SenderInWords(const SendFlightRecord& request) const;
-
   // scheduler_colocation.cc
   // The ranks of a job without servers that would run a colocated one; nullopt: none is to.
   std::optional<ColocationRequest> ColocationWanted(const Job& job) const;
   void AskForColocation(Now now);
 
-  // scheduler_status.cc
-  void Answer(RequestHandle handle, const GetCluster& request, Now now);
-  void Answer(RequestHandle handle, const ListServers& request, Now now);
-  void Answer(RequestHandle handle, const ListJobs& request, Now now);
   void Answer(RequestHandle handle, const GetShardMap& request, Now now);
+  void Answer(RequestHandle, const Inquiry&, Now) {}  // the insight machine answers
 
   // Servers whose leases have run out are lost.
   void ExpireServers(Now now);
@@ -237,7 +222,6 @@ class SchedulerMachine {
   PersistedState Snapshot() const;
   // The end of each step: what was decided goes out, and changes are saved.
   void HandOut(Now now, SchedulerActions* actions);
-  uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * kNsPerMs; }
 
   const Settings settings_;
   const std::string cluster_id_;
@@ -247,12 +231,10 @@ class SchedulerMachine {
   RefusedServers refused_servers_;
   JobRegistry jobs_;
   GroupRounds rounds_;
-  EventJournal journal_;
+  EventNumbers event_numbers_;
   HeldJoins held_joins_;
   Watchers watchers_;
   SaveQueue saves_;
-  Traces traces_;
-  FlightRecords flight_records_;
   uint64_t heard_at_ns_;                       // of any member; before the first one: the start
   bool has_heard_any_ = false;                 // member, since the start
   bool cut_off_ = false;                       // as far as the journal says

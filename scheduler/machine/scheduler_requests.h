@@ -3,6 +3,7 @@
 #ifndef SHOAL_SCHEDULER_MACHINE_SCHEDULER_REQUESTS_H_
 #define SHOAL_SCHEDULER_MACHINE_SCHEDULER_REQUESTS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "core/flow_plan.h"
 #include "core/ids.h"
+#include "core/now.h"
 #include "core/op_time_histogram.h"
 #include "core/server_wait.h"
 #include "core/trace_request.h"
@@ -92,6 +94,12 @@ struct LateRankReport {
   uint64_t spacing_ns = 0;
   uint64_t median_spacing_ns = 0;
 };
+
+// When it was, on this scheduler's clock, of a report that says `ago_ms`.
+template <typename Report>
+uint64_t TimeOf(const Report& report, Now now) {
+  return now.monotonic_ns - std::min(report.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
+}
 
 struct HeartbeatServer {
   ServerId server;
@@ -309,10 +317,12 @@ struct ListJobs {
 };
 struct GetShardMap {};
 
+// What the insight machine answers, and the membership does not look at.
+using Inquiry =
+    std::variant<TraceJob, SendTrace, GetTrace, SendFlightRecord, GetFlightRecords, GetCluster, ListServers, ListJobs>;
 using Request =
     std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups, HeartbeatWorker,
-                 LeaveJob, ReportServer, DrainServer, UndrainServer, EvictServer, AbortJob, TraceJob, SendTrace,
-                 GetTrace, SendFlightRecord, GetFlightRecords, GetCluster, ListServers, ListJobs, GetShardMap>;
+                 LeaveJob, ReportServer, DrainServer, UndrainServer, EvictServer, AbortJob, GetShardMap, Inquiry>;
 
 }  // namespace shoal::scheduler
 

@@ -8,22 +8,22 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/flow_plan.h"
 #include "core/frame.h"
 #include "core/ids.h"
 #include "core/node_reduce.h"
+#include "core/op_time_histogram.h"
 #include "core/shard_map.h"
 #include "core/token.h"
 #include "core/trace_request.h"
-#include "scheduler/machine/job_load.h"
 #include "scheduler/machine/scheduler_numbers.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
-#include "scheduler/machine/slow_ranks.h"
-#include "scheduler/machine/slow_servers.h"
 
 namespace shoal::scheduler {
 
@@ -194,6 +194,77 @@ struct ServerView {
 struct ServersPage {
   std::vector<ServerView> servers;
   std::string next_page_token = "";  // empty: this is the last page
+};
+
+// Per second, but for the times.
+struct JobRates {
+  double ops = 0;
+  double failed_ops = 0;
+  double bytes_pushed = 0;
+  double bytes_pulled = 0;
+  uint64_t mean_op_ns = 0;   // of ops that ended well meanwhile; 0: none did
+  OpTimeHistogram op_times;  // of them; empty: a rank does not tell
+};
+
+// Per second.
+struct RankRates {
+  double ops = 0;
+  double bytes_pushed = 0;
+  double bytes_pulled = 0;
+};
+
+enum class SlowCause : uint8_t {
+  kLateCompute,  // it calls its collectives later than others: it computes, reads data, or writes for longer
+  kSlowReader,   // it was not away for longer, and its chunks come as close together as others': results reach it late
+  kSlowLink      // its chunks come further apart than others'
+};
+constexpr std::string_view SlowCauseName(SlowCause cause) {
+  return cause == SlowCause::kLateCompute  ? "late-compute"
+         : cause == SlowCause::kSlowReader ? "slow-reader"
+                                           : "slow-link";
+}
+// What it means and where to look.
+constexpr std::string_view SlowCauseText(SlowCause cause) {
+  switch (cause) {
+    case SlowCause::kLateCompute:
+      return "it calls its collectives later than the other ranks: look at its computation and its data loading";
+    case SlowCause::kSlowReader:
+      return "results reach it late, or small tensors from it do: look at its node's network, and at whether its "
+             "threads get processor time";
+    case SlowCause::kSlowLink:
+      return "what it sends arrives slowly: look at its node's network link, and at whether its threads get processor "
+             "time";
+  }
+  return "";
+}
+
+struct SlowRank {
+  JobRank rank;
+  double waited_share = 0;        // of the time, in the newest window; 0 to 1
+  uint64_t waited_ns_per_op = 0;  // in the mean of that window
+  SlowCause cause = SlowCause::kLateCompute;
+  uint64_t since_unix_ms = 0;
+};
+
+struct SlowServer {
+  ServerId server;
+  Incarnation incarnation;
+  std::string name;
+  std::string node;
+  double waited_share = 0;  // of the time, in the newest windows, for the mean of the ranks that say so; 0 to 1
+  std::optional<JobRank> late_rank = std::nullopt;  // the way from it to the server is slow
+  uint64_t since_unix_ms = 0;
+
+  std::string_view CauseName() const { return late_rank.has_value() ? "slow-way" : "slow-server"; }
+  // What it means and where to look.
+  std::string Advice() const {
+    if (late_rank.has_value()) {
+      return absl::StrCat("it waits for what rank ", late_rank->value(),
+                          " sends, which reaches the other servers in time: look at the network between the two");
+    }
+    return "its results come later than those of the other servers: look at its node's network link, at what else "
+           "that carries, and at whether its threads get processor time";
+  }
 };
 
 // Servers that are waited for, while there are too few.

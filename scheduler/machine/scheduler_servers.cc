@@ -1,7 +1,5 @@
 // The part of SchedulerMachine that answers servers.
 #include <algorithm>
-#include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,9 +11,6 @@
 
 namespace shoal::scheduler {
 namespace {
-
-// Of one heartbeat: those of several I/O threads.
-constexpr size_t kMaxLateRanksTaken = 2048;
 
 EventKind RegistrationKind(ServerRegistry::Change change) {
   return change == ServerRegistry::Change::kNew        ? EventKind::kServerRegistered
@@ -100,25 +95,15 @@ absl::Status SchedulerMachine::CheckServersJob(const RegisterServer& request) co
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& request, Now now) {
-  const uint64_t used_before_bytes = servers_.slot_memory_used_bytes(request.server);
-  const absl::StatusOr<bool> is_back = servers_.Renew(request, now);
-  if (!is_back.ok()) return Refuse(handle, is_back.status());
-  if (request.load.slot_memory_used_bytes < used_before_bytes) MemoryWasFreed(request.server, now);
+  const absl::StatusOr<ServerRegistry::Renewal> renewal = servers_.Renew(request, now);
+  if (!renewal.ok()) return Refuse(handle, renewal.status());
+  if (renewal->freed_memory) MemoryWasFreed(request.server, now);
   for (const AbsentRankReport& absent : request.absent_ranks) jobs_.OnRankAbsent(absent, now);
-  std::set<JobId> jobs;
-  const size_t taken = std::min(request.late_ranks.size(), kMaxLateRanksTaken);
-  for (const LateRankReport& late : std::span(request.late_ranks).first(taken)) {
-    jobs_.OnRankLate(*servers_.Find(request.server), late, now);
-    jobs.insert(late.job);
-  }
-  for (const JobId job : jobs) TellSlow(job, now);
   ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                                           .epoch = published_->epoch(),
                                           .drain = servers_.Find(request.server)->draining,
-                                          .is_colocated = settings_.is_colocated,
-                                          .trace = traces_.RequestFor(
-                                              {.server = request.server, .incarnation = request.incarnation}, now)}));
-  if (!*is_back) return;
+                                          .is_colocated = settings_.is_colocated}));
+  if (!renewal->is_back) return;
   RebuildMap(now);
   CompleteGroups(now);
 }

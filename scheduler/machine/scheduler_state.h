@@ -186,7 +186,7 @@ struct PersistedState {
   uint64_t next_server_id = 1;
   uint64_t next_job_id = 1;
   uint64_t next_group_id = 1;
-  uint64_t reserved_event_numbers = 0;  // EventJournal::reserved
+  uint64_t reserved_event_numbers = 0;  // EventNumbers::reserved
   std::vector<ServerState> servers;     // by id
   std::vector<JobState> jobs;           // by id; only those with a live rank
 

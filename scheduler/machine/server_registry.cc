@@ -5,28 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/duration_text.h"
-#include "scheduler/machine/page_room.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
 namespace {
 
-constexpr size_t kMaxRefusalReasons = 64;
-constexpr size_t kMaxJobsOfServer = 64;
 constexpr char kEvicted[] = "an operator evicted it";
-
-// A server may send any number of reasons and jobs; what is kept of them is bounded.
-ServerLoad BoundedLoad(const ServerLoad& load) {
-  ServerLoad bounded = load;
-  bounded.transports = CleanText(load.transports);
-  bounded.refusals_by_reason.clear();
-  for (const auto& [reason, count] : load.refusals_by_reason) {
-    if (bounded.refusals_by_reason.size() == kMaxRefusalReasons) break;
-    bounded.refusals_by_reason.emplace(CleanText(reason), count);
-  }
-  if (bounded.memory_by_job.size() > kMaxJobsOfServer) bounded.memory_by_job.resize(kMaxJobsOfServer);
-  return bounded;
-}
 
 // Why the incarnation that was evicted is not let in.
 std::string EvictedText(const ServerState& server) {
@@ -140,9 +124,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
     state.draining = false;
     state.registered_at_unix_ms = now.unix_ms;
     server.recall = Recall::kNone;
-    server.load = ServerLoad();
-    server.growth.Forget();
-    server.heard = false;
+    server.slot_memory_used_bytes = 0;
   }
   if (!was_live) ++live_count_;
   GrantLease(&server, now);
@@ -159,7 +141,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
   return registration;
 }
 
-absl::StatusOr<bool> ServerRegistry::Renew(const HeartbeatServer& request, Now now) {
+absl::StatusOr<ServerRegistry::Renewal> ServerRegistry::Renew(const HeartbeatServer& request, Now now) {
   const auto found = servers_.find(request.server);
   if (found == servers_.end()) {
     return absl::NotFoundError(absl::StrCat("no server has id ", request.server.value(), " here; register again"));
@@ -174,15 +156,13 @@ absl::StatusOr<bool> ServerRegistry::Renew(const HeartbeatServer& request, Now n
                                             std::string(MemberPhaseName(server.state.phase)), " (", server.state.reason,
                                             "); register again"));
   }
-  NoteLoad(request.load, now, &server);
-  server.clock_ahead_ms.reset();
-  if (request.now_unix_ms != 0) server.clock_ahead_ms = static_cast<int64_t>(request.now_unix_ms - now.unix_ms);
+  const uint64_t used_bytes = request.load.slot_memory_used_bytes;
+  const bool freed_memory = used_bytes < std::exchange(server.slot_memory_used_bytes, used_bytes);
   GrantLease(&server, now);
-  if (server.recall == Recall::kToBeTold) {
-    server.recall = Recall::kTold;  // by the answer to this heartbeat
-    return false;
-  }
-  return std::exchange(server.recall, Recall::kNone) == Recall::kTold;
+  // By the answer to this heartbeat it is told.
+  const Recall next = server.recall == Recall::kToBeTold ? Recall::kTold : Recall::kNone;
+  const bool is_back = std::exchange(server.recall, next) == Recall::kTold;
+  return Renewal{.is_back = is_back, .freed_memory = freed_memory};
 }
 
 void ServerRegistry::HoldLease(ServerId id, bool is_news, bool has_save_failed, Now now) {
@@ -350,9 +330,9 @@ const ServerState* ServerRegistry::Find(ServerId id) const {
   return found == servers_.end() ? nullptr : &found->second.state;
 }
 
-uint64_t ServerRegistry::slot_memory_used_bytes(ServerId id) const {
-  const auto found = servers_.find(id);
-  return found == servers_.end() ? 0 : found->second.load.slot_memory_used_bytes;
+const ServerState* ServerRegistry::FindLive(ServerId id) const {
+  const ServerState* const server = Find(id);
+  return server != nullptr && server->phase == MemberPhase::kLive ? server : nullptr;
 }
 
 std::vector<const ServerState*> ServerRegistry::ServersOf(JobId job) const {
@@ -392,15 +372,6 @@ uint32_t ServerRegistry::CountOf(MemberPhase phase, bool colocated) const {
   }));
 }
 
-std::map<JobId, uint64_t> ServerRegistry::SlotMemoryByJob() const {
-  std::map<JobId, uint64_t> bytes;
-  for (const auto& [id, server] : servers_) {
-    if (server.state.phase != MemberPhase::kLive) continue;
-    for (const JobMemory& memory : server.load.memory_by_job) bytes[memory.job] += memory.bytes;
-  }
-  return bytes;
-}
-
 std::vector<Shard> ServerRegistry::LiveShards() const {
   std::vector<Shard> shards;
   for (const auto& [id, server] : servers_) {
@@ -421,57 +392,6 @@ std::vector<ServerState> ServerRegistry::States() const {
   states.reserve(servers_.size());
   for (const auto& [id, server] : servers_) states.push_back(server.state);
   return states;
-}
-
-absl::StatusOr<ServersPage> ServerRegistry::Page(const ListServers& request, Now now) const {
-  if (!request.name.empty() && !by_name_.contains(request.name)) return NoneNamed(request.name);
-  // The token is the id with which the page begins.
-  const absl::StatusOr<uint64_t> from =
-      request.page_token.empty() ? 0 : NumberInToken(request.page_token, request.page_token);
-  if (!from.ok()) return from.status();
-  ServersPage page;
-  PageRoom room;
-  for (auto it = servers_.lower_bound(ServerId(*from)); it != servers_.end(); ++it) {
-    const auto& [id, server] = *it;
-    if (!request.name.empty() && server.state.name != request.name) continue;
-    ServerView view = {.state = server.state,
-                       .heard = server.heard,
-                       .last_heartbeat_age_ms = (now.monotonic_ns - server.last_heartbeat_ns) / kNsPerMs,
-                       .load = server.load,
-                       .rates = RatesOf(server),
-                       .clock_ahead_ms = server.clock_ahead_ms};
-    const bool is_full = request.page_size != 0 && page.servers.size() == request.page_size;
-    if (is_full || !room.Take(MostBytes(view))) {
-      page.next_page_token = absl::StrCat(id.value());
-      break;
-    }
-    page.servers.push_back(std::move(view));
-  }
-  return page;
-}
-
-void ServerRegistry::NoteLoad(const ServerLoad& load, Now now, Server* server) {
-  server->load = BoundedLoad(load);
-  server->heard = true;
-  LoadGrowth::Totals totals{};
-  totals[kBytesIn] = load.bytes_in;
-  totals[kBytesOut] = load.bytes_out;
-  totals[kChunks] = load.chunks_reduced;
-  totals[kOps] = load.ops;
-  totals[kRefusals] = load.refusals;
-  totals[kReduceNs] = load.reduce_ns_total;
-  server->growth.Note(totals, now);
-}
-
-std::optional<ServerRates> ServerRegistry::RatesOf(const Server& server) {
-  const std::optional<LoadGrowth::Growth> lately = server.growth.Get();
-  if (!lately.has_value()) return std::nullopt;
-  return ServerRates{.bytes_in = lately->PerSecond(kBytesIn),
-                     .bytes_out = lately->PerSecond(kBytesOut),
-                     .chunks_reduced = lately->PerSecond(kChunks),
-                     .ops = lately->PerSecond(kOps),
-                     .refusals = lately->PerSecond(kRefusals),
-                     .reducing = lately->PerSecond(kReduceNs) / kNsPerS};
 }
 
 void ServerRegistry::GrantLease(Server* server, Now now) {

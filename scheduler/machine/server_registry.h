@@ -19,9 +19,7 @@
 #include "core/now.h"
 #include "core/shard_map.h"
 #include "scheduler/machine/node_place.h"
-#include "scheduler/machine/recent_growth.h"
 #include "scheduler/machine/scheduler_requests.h"
-#include "scheduler/machine/scheduler_responses.h"
 #include "scheduler/machine/scheduler_state.h"
 
 namespace shoal::scheduler {
@@ -32,6 +30,20 @@ inline constexpr uint64_t kUnsavedServerPatienceNs = 10 * kNsPerS;
 
 class ServerRegistry {
  public:
+  // Of a server that need not leave any more.
+  enum class Recall { kNone, kToBeTold, kTold };
+
+  struct Server {
+    ServerState state;
+    Recall recall = Recall::kNone;
+    uint64_t slot_memory_used_bytes = 0;  // by its newest heartbeat; 0: not known
+    uint64_t lease_expires_ns = 0;
+    bool is_unsaved_news = false;  // as HoldLease says
+    bool lease_extended = false;   // since the last heartbeat
+    uint64_t last_heartbeat_ns = 0;
+    uint64_t gone_order = 0;  // the higher, the later it was gone
+  };
+
   enum class Change { kNone, kNew, kReturned, kReplaced };
 
   struct Registration {
@@ -49,9 +61,12 @@ class ServerRegistry {
   // RESOURCE_EXHAUSTED: too many shards. InvalidArgument, FailedPrecondition: see request_checks.h.
   absl::StatusOr<Registration> Register(const RegisterServer& request, Now now);
 
-  // True: it is in the maps from now on, as it knows that it is not to leave any more. NOT_FOUND: not live, register
-  // again. ABORTED: another process took its place, or it was evicted.
-  absl::StatusOr<bool> Renew(const HeartbeatServer& request, Now now);
+  struct Renewal {
+    bool is_back = false;       // in the maps from now on, as it knows that it is not to leave any more
+    bool freed_memory = false;  // since its heartbeat before
+  };
+  // NOT_FOUND: not live, register again. ABORTED: another process took its place, or it was evicted.
+  absl::StatusOr<Renewal> Renew(const HeartbeatServer& request, Now now);
 
   // True if it was live until now. NOT_FOUND: no such server or incarnation.
   absl::StatusOr<bool> Deregister(const DeregisterServer& request, Now now);
@@ -66,6 +81,8 @@ class ServerRegistry {
   absl::StatusOr<ServerState> Evict(const std::string& name, Now now);
   // Null: no server has the name.
   const ServerState* FindByName(const std::string& name) const;
+  // NotFound, with the live servers: of a name that no server has.
+  absl::Status NoneNamed(const std::string& name) const;
 
   // The process does not know yet that it is registered: its lease does not run out before BeginLease. `is_news`: what
   // has to be saved before is its own coming. Once a save has failed, such a process has to ask again and again, and is
@@ -86,11 +103,10 @@ class ServerRegistry {
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
   const ServerState* Find(ServerId id) const;
-  // By its newest heartbeat; 0: not known.
-  uint64_t slot_memory_used_bytes(ServerId id) const;
+  // nullptr: it is not live.
+  const ServerState* FindLive(ServerId id) const;
+  const std::map<ServerId, Server>& servers() const { return servers_; }
   uint32_t live_count() const { return live_count_; }
-  // What live servers have reserved for the open groups of each job, all together, as far as they have told.
-  std::map<JobId, uint64_t> SlotMemoryByJob() const;
   // Of those in workers' processes, or of the others.
   uint32_t CountOf(MemberPhase phase, bool colocated) const;
   // Live servers that serve a job and do not drain: the dedicated ones, and those colocated with the job's ranks.
@@ -105,41 +121,13 @@ class ServerRegistry {
   // A shard for each I/O thread of each live server that serves all jobs and does not drain.
   std::vector<Shard> LiveShards() const;
   std::vector<ServerState> States() const;
-  // InvalidArgument: the page token is none. NotFound: no server has the name that is asked for.
-  absl::StatusOr<ServersPage> Page(const ListServers& request, Now now) const;
 
  private:
-  // Of a server that need not leave any more.
-  enum class Recall { kNone, kToBeTold, kTold };
-
-  // Places of what grows.
-  enum Place : size_t { kBytesIn, kBytesOut, kChunks, kOps, kRefusals, kReduceNs, kPlaces };
-  using LoadGrowth = RecentGrowth<kPlaces>;
-
-  struct Server {
-    ServerState state;
-    Recall recall = Recall::kNone;
-    ServerLoad load;
-    LoadGrowth growth = {};                 // of its load
-    bool heard = false;                     // its load is known: it has sent a heartbeat to this scheduler
-    std::optional<int64_t> clock_ahead_ms;  // of the scheduler's, by its newest heartbeat
-    uint64_t lease_expires_ns = 0;
-    bool is_unsaved_news = false;  // as HoldLease says
-    bool lease_extended = false;   // since the last heartbeat
-    uint64_t last_heartbeat_ns = 0;
-    uint64_t gone_order = 0;  // the higher, the later it was gone
-  };
-
-  static void NoteLoad(const ServerLoad& load, Now now, Server* server);
-  // nullopt: not known yet.
-  static std::optional<ServerRates> RatesOf(const Server& server);
   static bool IsInMaps(const Server& server) {
     return server.state.phase == MemberPhase::kLive && !server.state.draining && server.recall == Recall::kNone;
   }
   absl::Status CheckName(const RegisterServer& request) const;
   absl::Status CheckRoom(const RegisterServer& request) const;
-  // NotFound, with the live servers: of a name that no server has.
-  absl::Status NoneNamed(const std::string& name) const;
   // What an operator wants of it: "drain". Errors: those of Drain.
   absl::StatusOr<Server*> FindForOperator(const std::string& name, std::string_view wanted);
   void GrantLease(Server* server, Now now);

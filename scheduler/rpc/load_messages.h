@@ -3,7 +3,6 @@
 #ifndef SHOAL_SCHEDULER_RPC_LOAD_MESSAGES_H_
 #define SHOAL_SCHEDULER_RPC_LOAD_MESSAGES_H_
 
-#include "scheduler/machine/job_load.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_responses.h"
 #include "shoal/v1/scheduler.pb.h"

@@ -1,5 +1,5 @@
 // How long, at this server, the contributions of each rank of a group kept others waiting, and how much of that because
-// the rank began late. From arrivals on one clock; the scheduler finds the cause (scheduler/machine/slow_ranks.h,
+// the rank began late. From arrivals on one clock; the scheduler finds the cause (scheduler/insight/slow_ranks.h,
 // docs/adr/0021).
 //
 // A chunk waits for a rank from the moment when half of the ranks have landed it until the rank has; a rank waits in

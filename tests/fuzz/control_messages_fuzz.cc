@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/overloaded.h"
-#include "scheduler/machine/page_room.h"
-#include "scheduler/machine/scheduler_machine.h"
+#include "scheduler/insight/observed_scheduler.h"
+#include "scheduler/insight/page_room.h"
 #include "scheduler/rpc/control_messages.h"
 #include "scheduler/store/state_codec.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -74,7 +74,7 @@ class SchedulerUnderFuzz {
  public:
   explicit SchedulerUnderFuzz(FuzzInput input)
       : input_(input),
-        machine_(*SchedulerMachine::Make({.lease_ttl_ms = 5000, .store = "fuzz"}, NewState(), true, now_)) {
+        machine_(*ObservedScheduler::Make({.lease_ttl_ms = 5000, .store = "fuzz"}, NewState(), true, now_)) {
     Tick();
   }
 
@@ -216,7 +216,7 @@ class SchedulerUnderFuzz {
 
   FuzzInput input_;
   Now now_{.monotonic_ns = kNsPerS, .unix_ms = 1'800'000'000'000};
-  std::unique_ptr<SchedulerMachine> machine_;
+  std::unique_ptr<ObservedScheduler> machine_;
   std::set<RequestHandle> open_calls_;
   bool saves_fail_ = false;
   uint64_t next_number_ = 1;
@@ -231,7 +231,7 @@ void TryState(const std::string& bytes) {
   const absl::StatusOr<PersistedState> again = DecodeState(EncodeState(*state));
   Require(again.ok() && *again == *state, "a state survives the way");
   const Now now{.monotonic_ns = kNsPerS, .unix_ms = 1'800'000'000'000};
-  const auto machine = SchedulerMachine::Make({.lease_ttl_ms = 5000, .store = "fuzz"}, *state, false, now);
+  const auto machine = ObservedScheduler::Make({.lease_ttl_ms = 5000, .store = "fuzz"}, *state, false, now);
   if (!machine.ok()) return;
   SchedulerActions actions;
   (*machine)->Tick(now, &actions);

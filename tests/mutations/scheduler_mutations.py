@@ -54,7 +54,7 @@ SCHEDULER_MUTATIONS = [
         "earlier-run-of-a-job-fails-the-next-one",
         "F11: a job that was ended before all its ranks had come is started again at once",
         (
-            "scheduler/machine/job_registry_evidence.cc",
+            "scheduler/machine/job.cc",
             "  return MemberPhase::kLeft;\n}",
             "  return MemberPhase::kLost;\n}",
         ),

@@ -18,7 +18,7 @@
 // however long they take. What chance makes late in one burst and early in another cancels out.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestStretches stretches, and shows the last
-// whole one. The scheduler compares what the ranks of the group say (scheduler/machine/slow_servers.h, docs/adr/0022).
+// whole one. The scheduler compares what the ranks of the group say (scheduler/insight/slow_servers.h, docs/adr/0022).
 // Pure; one thread; no allocation for a chunk.
 #ifndef SHOAL_WORKER_MACHINE_SERVER_WAIT_BOOK_H_
 #define SHOAL_WORKER_MACHINE_SERVER_WAIT_BOOK_H_

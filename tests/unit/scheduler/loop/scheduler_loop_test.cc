@@ -72,8 +72,8 @@ class SchedulerLoopTest : public ::testing::Test {
  protected:
   SchedulerLoopTest()
       : loop_(
-            *SchedulerMachine::Make({.lease_ttl_ms = kTtlMs, .store = "test"}, NewState(), true, now_), &host_, &store_,
-            [](const PersistedState& state) { return absl::StrCat(state.servers.size(), " servers"); },
+            *ObservedScheduler::Make({.lease_ttl_ms = kTtlMs, .store = "test"}, NewState(), true, now_), &host_,
+            &store_, [](const PersistedState& state) { return absl::StrCat(state.servers.size(), " servers"); },
             [this](const EventRecord& event) { logged_.emplace_back(EventKey(event.kind)); }) {
     Run();
     FinishSave();

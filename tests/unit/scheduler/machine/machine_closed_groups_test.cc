@@ -460,9 +460,10 @@ class Churn {
   void Watch() { Step(WatchOpened{WatcherId(1), job_}); }
 
  private:
-  void Step(const SchedulerEvent& event) {
+  template <typename Event>
+  void Step(const Event& event) {
     SchedulerActions actions;
-    std::visit([&](const auto& what) { machine_->OnEvent(what, now_, &actions); }, event);
+    machine_->OnEvent(event, now_, &actions);
     for (SchedulerAction& action : actions) {
       if (const auto* watch = std::get_if<SendWatch>(&action)) {
         for (const GroupMap& group : watch->groups) moved_.push_back(group.group);

@@ -19,8 +19,8 @@ MachineHarness::MachineHarness(const std::optional<PersistedState>& saved, uint6
   now_.monotonic_ns = 1'000'000 * kMs;
   now_.unix_ms = 1'700'000'000'000;
   auto machine =
-      SchedulerMachine::Make({.lease_ttl_ms = kTtlMs, .port_buffer_bytes = port_buffer_bytes, .store = "test"},
-                             saved.value_or(NewState()), !saved.has_value(), now_);
+      ObservedScheduler::Make({.lease_ttl_ms = kTtlMs, .port_buffer_bytes = port_buffer_bytes, .store = "test"},
+                              saved.value_or(NewState()), !saved.has_value(), now_);
   EXPECT_TRUE(machine.ok()) << machine.status();
   machine_ = *std::move(machine);
   Tick();
@@ -40,7 +40,7 @@ void MachineHarness::FinishSave(const absl::Status& status) {
 
 void MachineHarness::StepEvent(const SchedulerEvent& event) {
   SchedulerActions actions;
-  std::visit([&](const auto& each) { machine_->OnEvent(each, now_, &actions); }, event);
+  machine_->OnEvent(event, now_, &actions);
   Take(actions);
 }
 

@@ -1,4 +1,4 @@
-// Drives a SchedulerMachine under virtual time and keeps what it does.
+// Drives a scheduler's machines under virtual time and keeps what it does.
 #ifndef SHOAL_TESTS_UNIT_SCHEDULER_MACHINE_MACHINE_HARNESS_H_
 #define SHOAL_TESTS_UNIT_SCHEDULER_MACHINE_MACHINE_HARNESS_H_
 
@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "scheduler/machine/scheduler_machine.h"
+#include "scheduler/insight/observed_scheduler.h"
 
 namespace shoal::scheduler {
 
@@ -68,7 +68,7 @@ class MachineHarness {
   void Stall(uint64_t ms);
 
   const Now& now() const { return now_; }
-  const SchedulerMachine& machine() const { return *machine_; }
+  const ObservedScheduler& machine() const { return *machine_; }
   std::vector<SendWatch>& watched(WatcherId watcher) { return watched_[watcher]; }
   const std::map<WatcherId, absl::Status>& closed() const { return closed_; }
   const std::map<WatcherId, std::vector<EventRecord>>& followed() const { return followed_; }
@@ -84,7 +84,7 @@ class MachineHarness {
   const Response* GoodReply(RequestHandle handle) const;
 
   Now now_;
-  std::unique_ptr<SchedulerMachine> machine_;
+  std::unique_ptr<ObservedScheduler> machine_;
   bool save_at_once_ = true;
   std::optional<Persist> save_;
   std::optional<PersistedState> last_saved_;

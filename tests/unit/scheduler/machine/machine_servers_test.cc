@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/version.h"
-#include "scheduler/machine/page_room.h"
+#include "scheduler/insight/page_room.h"
 #include "scheduler/rpc/control_messages.h"
 #include "tests/unit/scheduler/machine/machine_harness.h"
 

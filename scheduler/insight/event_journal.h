@@ -1,0 +1,44 @@
+// The last events, and the streams that follow them. Part of the machine: pure, one thread.
+#ifndef SHOAL_SCHEDULER_INSIGHT_EVENT_JOURNAL_H_
+#define SHOAL_SCHEDULER_INSIGHT_EVENT_JOURNAL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+
+#include "core/ids.h"
+#include "scheduler/machine/scheduler_actions.h"
+
+namespace shoal::scheduler {
+
+inline constexpr size_t kMaxEventsKept = 1024;
+
+// Where there is no room for all, the oldest goes first; but while a job has more than a quarter of the room, the
+// oldest of the one that has the most, so that a job whose groups never rest does not wash the others' events away.
+// Events of no job count as one job's.
+class EventJournal {
+ public:
+  // Keeps the event, and sends it to all followers.
+  void Keep(const EventRecord& event, SchedulerActions* actions);
+
+  // When the newest of the events was that were appended and are not kept any more; 0: all are kept.
+  uint64_t newest_forgotten_unix_ms() const { return newest_forgotten_unix_ms_; }
+
+  // Sends the kept events after `request.after_sequence`; then closes the stream, or goes on with new events.
+  void Open(const EventsOpened& request, SchedulerActions* actions);
+  void Close(WatcherId watcher) { followers_.erase(watcher); }
+
+ private:
+  void ForgetOne();
+
+  std::deque<EventRecord> events_;
+  std::map<JobId, size_t> kept_of_job_;  // how many of them; JobId(): of no job
+  std::set<WatcherId> followers_;
+  uint64_t newest_forgotten_unix_ms_ = 0;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_INSIGHT_EVENT_JOURNAL_H_

@@ -1,0 +1,64 @@
+#include "scheduler/insight/observed_scheduler.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace shoal::scheduler {
+
+absl::StatusOr<std::unique_ptr<ObservedScheduler>> ObservedScheduler::Make(const SchedulerMachine::Settings& settings,
+                                                                           const PersistedState& state, bool is_new,
+                                                                           Now now) {
+  absl::StatusOr<std::unique_ptr<SchedulerMachine>> membership = SchedulerMachine::Make(settings, state, is_new, now);
+  if (!membership.ok()) return membership.status();
+  return std::unique_ptr<ObservedScheduler>(new ObservedScheduler(*std::move(membership)));
+}
+
+ObservedScheduler::ObservedScheduler(std::unique_ptr<SchedulerMachine> membership)
+    : membership_(std::move(membership)), insight_(membership_.get()) {}
+
+void ObservedScheduler::OnEvent(const SchedulerEvent& event, Now now, SchedulerActions* actions) {
+  const size_t begin = actions->size();
+  std::visit(
+      [&]<typename Event>(const Event& each) {
+        constexpr bool kForInsight = requires { insight_.OnEvent(each, now, actions); };
+        constexpr bool kForMembership = requires { membership_->OnEvent(each, now, actions); };
+        static_assert(kForInsight || kForMembership);
+        if constexpr (kForInsight) insight_.OnEvent(each, now, actions);
+        if constexpr (kForMembership) membership_->OnEvent(each, now, actions);
+      },
+      event);
+  Exchange(begin, now, actions);
+  const auto* arrived = std::get_if<RequestArrived>(&event);
+  for (size_t i = begin; arrived != nullptr && i < actions->size(); ++i) {
+    auto* reply = std::get_if<Reply>(&(*actions)[i]);
+    if (reply == nullptr || reply->handle != arrived->handle || !reply->response.ok()) continue;
+    insight_.Complete(arrived->request, now, &*reply->response);
+  }
+}
+
+void ObservedScheduler::Tick(Now now, SchedulerActions* actions) {
+  const size_t begin = actions->size();
+  insight_.Tick(now);
+  membership_->Tick(now, actions);
+  Exchange(begin, now, actions);
+}
+
+uint64_t ObservedScheduler::NextDeadlineNs() const {
+  return std::min(membership_->NextDeadlineNs(), insight_.NextDeadlineNs());
+}
+
+void ObservedScheduler::Exchange(size_t begin, Now now, SchedulerActions* actions) {
+  for (size_t i = begin; i < actions->size(); ++i) {
+    // Copies, as more actions are added.
+    if (const auto* recorded = std::get_if<EventRecorded>(&(*actions)[i])) {
+      insight_.OnEvent(EventRecorded(*recorded), now, actions);
+    } else if (const auto* gone = std::get_if<RankGone>(&(*actions)[i])) {
+      insight_.OnEvent(RankGone(*gone), now, actions);
+    } else if (const auto* observed = std::get_if<Observed>(&(*actions)[i])) {
+      membership_->OnEvent(Observed(*observed), now, actions);
+    }
+  }
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,144 @@
+#include "scheduler/machine/job.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
+
+namespace shoal::scheduler {
+
+std::string Job::Describe(JobRank rank) const {
+  const auto worker = workers.find(rank);
+  const std::string where = worker == workers.end() ? "" : absl::StrCat(" on node ", worker->second.state.node);
+  return absl::StrCat("rank ", rank.value(), " of job \"", name, "\"", where);
+}
+
+std::string Job::DescribeGroup(const std::string& group_name) const {
+  return absl::StrCat("group \"", group_name, "\" of job \"", name, "\"");
+}
+
+std::string Job::Describe(const GroupState& group) const {
+  const std::string rail = group.rail.has_value() ? absl::StrCat("rail ", group.rail->index, " of ") : "";
+  return absl::StrCat(rail, DescribeGroup(group.name));
+}
+
+uint32_t Job::AwaitedServers() const {
+  uint32_t most = 0;
+  for (const auto& [rank, worker] : workers) {
+    if (worker.state.phase == MemberPhase::kLive) most = std::max(most, worker.awaited_servers);
+  }
+  return most;
+}
+
+std::vector<std::string> Job::NodesOf(const std::vector<JobRank>& ranks) const {
+  std::vector<std::string> nodes;
+  nodes.reserve(ranks.size());
+  for (const JobRank rank : ranks) nodes.push_back(workers.at(rank).state.node);
+  return nodes;
+}
+
+std::vector<NodePlace> Job::PlacesOf(const std::vector<JobRank>& ranks) const {
+  std::vector<NodePlace> places;
+  places.reserve(ranks.size());
+  for (const JobRank rank : ranks) places.push_back(PlaceOf(workers.at(rank).state));
+  return places;
+}
+
+std::vector<NodePlace> Job::LivePlaces() const {
+  std::vector<NodePlace> places;
+  places.reserve(workers.size());
+  for (const auto& [rank, worker] : workers) {
+    if (worker.state.phase == MemberPhase::kLive) places.push_back(PlaceOf(worker.state));
+  }
+  return places;
+}
+
+std::optional<std::pair<JobRank, JobRank>> Job::FindSharedNodeName() const {
+  std::map<std::string_view, JobRank> first_of_name;
+  for (const auto& [rank, worker] : workers) {
+    const auto [first, added] = first_of_name.try_emplace(worker.state.node, rank);
+    if (added || AreOnOneNode(PlaceOf(workers.at(first->second).state), PlaceOf(worker.state))) continue;
+    return std::pair(first->second, rank);
+  }
+  return std::nullopt;
+}
+
+std::vector<RankLost> Job::LostRanks() const {
+  std::vector<RankLost> lost;
+  for (const auto& [rank, worker] : workers) {
+    if (worker.state.phase != MemberPhase::kLost) continue;
+    lost.push_back({.job = id,
+                    .rank = rank,
+                    .node = worker.state.node,
+                    .reason = worker.state.reason,
+                    .incarnation = worker.state.incarnation});
+  }
+  std::ranges::stable_partition(lost,
+                                [this](const RankLost& each) { return failure == WhyLost(each.rank, each.reason); });
+  return lost;
+}
+
+std::string Job::WhyLost(JobRank rank, const std::string& reason) const {
+  return absl::StrCat(Describe(rank), " was lost: ", reason);
+}
+
+const GroupState* Job::FindReported(GroupId of, Epoch epoch, Rank rank) const {
+  const JobGroup* const group = groups.Find(of);
+  if (group == nullptr) return nullptr;
+  const GroupState& state = group->state();
+  if (state.epoch < epoch || rank.value() >= state.ranks.size()) return nullptr;
+  const bool is_live = workers.at(state.ranks[rank.value()]).state.phase == MemberPhase::kLive;
+  return is_live ? &state : nullptr;
+}
+
+bool Job::IsOfAnEarlierRun(JobRank rank, uint64_t process_end_ns, Now now) const {
+  const auto came_after_it = [&](const auto& entry) {
+    const Worker& worker = entry.second;
+    return entry.first != rank && worker.state.phase == MemberPhase::kLive && worker.joined_ns > process_end_ns;
+  };
+  if (std::ranges::none_of(workers, came_after_it)) return false;
+  const auto lives = [&](JobRank other) {
+    const Worker& worker = workers.at(other);
+    const std::optional<uint64_t> other_closed_ns = worker.signs.stream_closed_ns();
+    // One whose stream ended because a follower died opens another one within this time.
+    const bool is_gone = other_closed_ns.has_value() && now.monotonic_ns >= *other_closed_ns + kProcessEndedPatienceNs;
+    const bool is_heard =
+        now.monotonic_ns < worker.lease_expires_ns;  // those that fell silent together expire together
+    return worker.state.phase == MemberPhase::kLive && !is_gone && is_heard;
+  };
+  return std::ranges::none_of(groups.all(), [&](const auto& entry) {
+    const GroupState& group = entry.second.state();
+    if (!entry.second.HasRank(rank) || group.gone.contains(rank)) return false;
+    return std::ranges::any_of(
+        group.ranks, [&](JobRank other) { return other != rank && !group.gone.contains(other) && lives(other); });
+  });
+}
+
+MemberPhase Job::PhaseOfEnded(JobRank rank, uint64_t process_end_ns, Now now) {
+  if (!open() || !IsOfAnEarlierRun(rank, process_end_ns, now)) return MemberPhase::kLost;
+  // What failed in the earlier run is not the next one's.
+  failure.clear();
+  failure_ranks.clear();
+  return MemberPhase::kLeft;
+}
+
+MemberPhase Job::PhaseOfExpired(JobRank rank, bool is_awaited, Now now) {
+  const Worker& worker = workers.at(rank);
+  const std::optional<uint64_t> closed_ns = worker.signs.stream_closed_ns();
+  // Its place is taken at once, so nobody waits for this rank. If its node fell silent, or its process ended before its
+  // stream was known here, that was at some time after it was last heard.
+  if (is_awaited) return PhaseOfEnded(rank, closed_ns.value_or(worker.last_heartbeat_ns), now);
+  if (!closed_ns.has_value()) return MemberPhase::kLost;
+  const uint64_t process_end_ns = *closed_ns;
+  // Only the place of a whole run that is over is free without anybody who asks for it: who came before and lives must
+  // not wait for this rank.
+  const bool is_missed = std::ranges::any_of(workers, [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return entry.first != rank && other.state.phase == MemberPhase::kLive && other.joined_ns <= process_end_ns &&
+           !other.signs.stream_closed_ns().has_value();
+  });
+  return is_missed ? MemberPhase::kLost : PhaseOfEnded(rank, process_end_ns, now);
+}
+
+}  // namespace shoal::scheduler
