@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 
 import machine
-from report import machine_text
+from report import machine_text, page_of
 from hosts.node import HostError
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))

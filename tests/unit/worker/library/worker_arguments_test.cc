@@ -12,11 +12,8 @@ namespace {
 using testing::HasSubstr;
 
 shoal_worker_options GoodWorkerOptions() {
-  shoal_worker_options options = {.scheduler = "127.0.0.1:1",
-                                  .job_name = "job",
-                                  .rank = 0,
-                                  .world_size = 2,
-                                  .timeout_ms = 1};
+  shoal_worker_options options = {
+      .scheduler = "127.0.0.1:1", .job_name = "job", .rank = 0, .world_size = 2, .timeout_ms = 1};
   return options;
 }
 

@@ -240,8 +240,7 @@ TEST_F(DeviceTest, WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent) {
     EXPECT_EQ(device.Start(tensor, 100, &op, &error, captured), SHOAL_FAILED_PRECONDITION);
     EXPECT_THAT(error.message, HasSubstr("captured into a graph"));
     device.program().EndCapture(captured);
-    shoal_all_reduce_options options = {
-        .dtype = SHOAL_FLOAT32, .op = SHOAL_SUM, .on_device = 1, .device = 99};
+    shoal_all_reduce_options options = {.dtype = SHOAL_FLOAT32, .op = SHOAL_SUM, .on_device = 1, .device = 99};
     EXPECT_EQ(shoal_all_reduce(rank.group(), tensor, 100, &options, &op, &error), SHOAL_INVALID_ARGUMENT);
     EXPECT_THAT(error.message, HasSubstr("there is no CUDA device 99: this process sees"));
     // The group is none the worse for it.

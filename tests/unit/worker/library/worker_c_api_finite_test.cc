@@ -136,8 +136,7 @@ TEST_P(WorkerCApiFiniteTest, CompletionsThatAreFetchedCountAsWell) {
   cluster.CheckFinite();
   RunRanks(cluster, "notified", 2, [&](TestRank& rank) {
     std::vector<double> data(500, 0.5);
-    shoal_all_reduce_options options = {
-        .dtype = SHOAL_FLOAT64, .op = SHOAL_SUM};
+    shoal_all_reduce_options options = {.dtype = SHOAL_FLOAT64, .op = SHOAL_SUM};
     shoal_error error = {};
     shoal_op* op = nullptr;
     ASSERT_EQ(shoal_all_reduce(rank.group(), data.data(), data.size(), &options, &op, &error), SHOAL_OK);

@@ -252,8 +252,7 @@ TEST(NodeDeviceWithoutNccl, AskedForByNameItIsAnErrorThatSaysWhatIsMissing) {
   const Cluster cluster(2, SHOAL_NODE_REDUCE_AUTO, SHOAL_DEVICES_CUDA);
   RunRanks(cluster, "no-nccl", kRanks, [](TestRank& rank) {
     EXPECT_EQ(shoal_group_takes_devices(rank.group()), 0);
-    shoal_group_options options = {
-        .name = "by-nccl", .node_reduce = SHOAL_NODE_REDUCE_NCCL};
+    shoal_group_options options = {.name = "by-nccl", .node_reduce = SHOAL_NODE_REDUCE_NCCL};
     shoal_group* group = nullptr;
     shoal_error error = {};
     EXPECT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_FAILED_PRECONDITION);

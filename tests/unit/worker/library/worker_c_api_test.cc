@@ -90,10 +90,8 @@ class TypedCall : public StartedCall {
 
   void Start(TestRank& rank) override {
     for (size_t i = 0; i < data_.size(); ++i) Store(Value(rank.rank(), number_, i), &data_[i]);
-    shoal_all_reduce_options options = {.dtype = dtype_,
-                                        .op = reduce_op_,
-                                        .premul_factor = 2.0,
-                                        .timeout_ms = kTimeoutMs};
+    shoal_all_reduce_options options = {
+        .dtype = dtype_, .op = reduce_op_, .premul_factor = 2.0, .timeout_ms = kTimeoutMs};
     shoal_error error = {};
     ASSERT_EQ(shoal_all_reduce(rank.group(), data_.data(), data_.size(), &options, &op_, &error), SHOAL_OK)
         << error.message;

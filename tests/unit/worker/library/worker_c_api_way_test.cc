@@ -13,8 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 shoal_way_options To(const std::string& addresses) {
-  shoal_way_options options = {
-      .addresses = addresses.c_str(), .net_device = "lo", .duration_ms = 100};
+  shoal_way_options options = {.addresses = addresses.c_str(), .net_device = "lo", .duration_ms = 100};
   return options;
 }
 

@@ -14,9 +14,8 @@ Cluster::Cluster(int server_count, shoal_node_reduce node_reduce, shoal_devices 
   EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &scheduler_, &error), SHOAL_OK) << error.message;
   scheduler_address_ = shoal_service_address(scheduler_);
   for (int i = 0; i < server_count; ++i) {
-    shoal_server_options options = {.scheduler = scheduler_address_.c_str(),
-                                    .advertise = "127.0.0.1",
-                                    .flight_recorder = "off"};
+    shoal_server_options options = {
+        .scheduler = scheduler_address_.c_str(), .advertise = "127.0.0.1", .flight_recorder = "off"};
     shoal_service* server = nullptr;
     EXPECT_EQ(shoal_start_server(&options, &server, &error), SHOAL_OK) << error.message;
     servers_.push_back(server);
@@ -33,8 +32,7 @@ void Cluster::StopScheduler() { shoal_service_stop(std::exchange(scheduler_, nul
 void Cluster::StopServer(size_t server) { shoal_service_stop(std::exchange(servers_[server], nullptr)); }
 
 shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint32_t rank, uint32_t world_size) {
-  shoal_worker_options options = {
-      .scheduler = cluster.scheduler().c_str(), .job_name = job};
+  shoal_worker_options options = {.scheduler = cluster.scheduler().c_str(), .job_name = job};
   options.flight_recorder = "off";  // groups fail on purpose
   options.rank = rank;
   options.world_size = world_size;
@@ -63,8 +61,7 @@ TestRank::~TestRank() {
 
 void TestRank::OpenGroup() { group_ = MakeGroup({.name = "all"}); }
 
-shoal_group* TestRank::MakeGroup(shoal_group_options options) {
-  options;
+shoal_group* TestRank::MakeGroup(const shoal_group_options& options) {
   shoal_group* group = nullptr;
   shoal_error error = {};
   EXPECT_EQ(shoal_group_create(worker_, &options, &group, &error), SHOAL_OK) << error.message;
@@ -75,8 +72,7 @@ void TestRank::Close() { shoal_worker_close(std::exchange(worker_, nullptr)); }
 
 shoal_op* TestRank::StartIn(shoal_group* group, shoal_reduce_op reduce_op, std::vector<float>* data,
                             uint64_t timeout_ms, Outcome* refusal) {
-  const shoal_all_reduce_options options = {
-      .dtype = SHOAL_FLOAT32, .op = reduce_op, .timeout_ms = timeout_ms};
+  const shoal_all_reduce_options options = {.dtype = SHOAL_FLOAT32, .op = reduce_op, .timeout_ms = timeout_ms};
   shoal_op* op = nullptr;
   shoal_error error = {};
   const shoal_code code = shoal_all_reduce(group, data->data(), data->size(), &options, &op, &error);

@@ -69,7 +69,7 @@ class TestRank {
   void OpenGroup();
   void Close();  // the worker, before the group
   // Another group. nullptr, and the test has failed: it could not be made.
-  shoal_group* MakeGroup(shoal_group_options options);
+  shoal_group* MakeGroup(const shoal_group_options& options);
   // Waits until all ranks of RunRanks have come here. (An all-reduce would not do: that one rank has its result does
   // not say that the others have it.)
   void AwaitAll() { meeting_->arrive_and_wait(); }
