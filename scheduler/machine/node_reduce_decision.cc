@@ -22,7 +22,7 @@ std::string WhatHinders(const NodeReduceRank& member) {
   if (!member.request->possible)
     return absl::StrCat(process(),
                         " can't reduce within its node: it may use the network alone (network_only, or a kernel or "
-                        "security profile that refuses shared memory, memfd_create)");
+                        "security profile that refuses shared memory, memfd_create), or has devices and no NCCL");
   if (!member.request->node_identity.empty()) return "";
   return absl::StrCat(process(), " (on node ", NodeName(member),
                       ") can't tell which node it is on (boot id, namespaces)");

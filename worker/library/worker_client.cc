@@ -163,7 +163,7 @@ absl::Status WorkerClient::Start() {
                  .boot_id = options_.boot_id,
                  .colocation = options_.colocation,
                  .colocates_without_servers = options_.colocate_without_servers,
-                 .node_reduce = NodeReduceRequestOf(options_.node_reduce, can_node_reduce_),
+                 .node_reduce = NodeReduceRequestOf(options_.node_reduce, CanNodeReduce(options_.node_reduce)),
                  .local_world_size = options_.local_world_size},
       .min_servers = options_.min_servers,
       .timeout_ms = options_.timeout_ms,
@@ -265,9 +265,6 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
     std::iota(group.ranks.begin(), group.ranks.end(), 0u);
   }
   const NodeReduceChoice node_reduce = group.node_reduce.value_or(options_.node_reduce);
-  // A group that takes no tensors on devices is made where it was asked for by name.
-  const bool can_node_reduce =
-      can_node_reduce_ && (node_reduce != NodeReduceChoice::kAuto || !options_.cuda || Nccl().ok());
   const uint64_t deadline_ns = DeadlineIn(group.timeout_ms == 0 ? options_.timeout_ms : group.timeout_ms);
   const GroupRequest request = {.name = std::move(group.name),
                                 .ranks = std::move(group.ranks),
@@ -277,7 +274,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .min_servers = options_.min_servers,
                                 .wire = group.wire,
                                 .checksums = options_.checksums,
-                                .node_reduce = NodeReduceRequestOf(node_reduce, can_node_reduce)};
+                                .node_reduce = NodeReduceRequestOf(node_reduce, CanNodeReduce(node_reduce))};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   if (!info->map->empty()) {
@@ -307,6 +304,13 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::OpenGroup(const std::
     return lacking;
   }
   return group;
+}
+
+bool WorkerClient::CanNodeReduce(NodeReduceChoice choice) {
+  if (!can_node_reduce_) return false;
+  const bool takes_host_memory_only =
+      choice == NodeReduceChoice::kAuto && options_.cuda && options_.local_world_size != 1;
+  return !takes_host_memory_only || Nccl().ok();
 }
 
 absl::StatusOr<DeviceMeeting> WorkerClient::MeetingOnDevices(const GroupInfo& info, NodeReduceChoice choice) {

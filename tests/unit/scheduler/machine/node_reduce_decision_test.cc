@@ -67,7 +67,7 @@ TEST(NodeReduceDecision, AnOlderProcessOrOneThatCannotIsNamed) {
   ExpectFlat(
       unable.Decide(),
       "rank 4's process can't reduce within its node: it may use the network alone (network_only, or a kernel or "
-      "security profile that refuses shared memory, memfd_create)");
+      "security profile that refuses shared memory, memfd_create), or has devices and no NCCL");
 }
 
 TEST(NodeReduceDecision, ARankElsewhereIsNamedWithBothNodes) {

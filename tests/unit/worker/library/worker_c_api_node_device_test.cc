@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -251,13 +252,39 @@ TEST(NodeDeviceWithoutNccl, AskedForByNameItIsAnErrorThatSaysWhatIsMissing) {
   setenv("SHOAL_NCCL_LIBRARY", "/no/such/libnccl.so.2", 1);
   const Cluster cluster(2, SHOAL_NODE_REDUCE_AUTO, SHOAL_DEVICES_CUDA);
   RunRanks(cluster, "no-nccl", kRanks, [](TestRank& rank) {
-    EXPECT_EQ(shoal_group_takes_devices(rank.group()), 0);
+    EXPECT_EQ(shoal_group_takes_devices(rank.group()), 1) << "each rank uses the servers itself";
     shoal_group_options options = {.name = "by-nccl", .node_reduce = SHOAL_NODE_REDUCE_NCCL};
     shoal_group* group = nullptr;
     shoal_error error = {};
     EXPECT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_FAILED_PRECONDITION);
     EXPECT_THAT(error.message, HasSubstr("/no/such/libnccl.so.2"));
   });
+}
+
+TEST(NodeDeviceWithoutNccl, WithoutServersTheJoinSaysSoAndNotEachGroup) {
+  setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1);
+  setenv("SHOAL_NCCL_LIBRARY", "/no/such/libnccl.so.2", 1);
+  const Cluster cluster(0, SHOAL_NODE_REDUCE_AUTO, SHOAL_DEVICES_CUDA);
+  // The codes of two ranks that join.
+  const auto join = [&](const char* job, shoal_node_reduce node_reduce, uint64_t timeout_ms) {
+    std::vector<std::future<shoal_code>> joining;
+    std::vector<shoal_worker*> workers(kRanks);
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      joining.push_back(std::async(std::launch::async, [&, rank] {
+        shoal_worker_options options = WorkerOptions(cluster, job, rank, kRanks);
+        options.node_reduce = node_reduce;
+        options.min_servers = 1;
+        options.timeout_ms = timeout_ms;
+        return shoal_worker_connect(&options, &workers[rank], nullptr);
+      }));
+    }
+    std::vector<shoal_code> codes;
+    for (std::future<shoal_code>& each : joining) codes.push_back(each.get());
+    for (shoal_worker* const worker : workers) shoal_worker_close(worker);
+    return codes;
+  };
+  EXPECT_THAT(join("best", SHOAL_NODE_REDUCE_AUTO, 3'000), testing::Each(SHOAL_DEADLINE_EXCEEDED));
+  EXPECT_THAT(join("host", SHOAL_NODE_REDUCE_HOST, 30'000), testing::Each(SHOAL_OK));
 }
 
 }  // namespace
