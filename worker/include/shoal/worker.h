@@ -1,9 +1,9 @@
 /* Shoal's worker library: all-reduce through reduction servers, for any language that can call C.
  *
  * This is the library's only public header; its symbols are the only ones that libshoal.so exports. Another version of
- * the header has other structs: a program that loads the library checks once that shoal_abi_version() equals
- * SHOAL_ABI_VERSION. Structs are set to zero before their fields are filled in. docs/embedding.md explains the order of
- * calls and names an example.
+ * the header has other structs. The loader refuses a program that was linked with another version; one that calls
+ * dlopen checks that shoal_abi_version() equals SHOAL_ABI_VERSION. Structs are set to zero before their fields are
+ * filled in. docs/embedding.md explains the order of calls and names an example.
  *
  * Threads: every function may be called from any thread, unless its comment says otherwise. Functions that wait say so
  * and take a timeout. The library never calls back into the program: completions are fetched (shoal_op_wait,
