@@ -16,7 +16,7 @@ def library_version() -> str: ...
 class Group: ...
 
 class Session:
-    def __init__(self, *, on_closed: Callable[[], None], **options: Any) -> None: ...  # fields of shoal_worker_options
+    def __init__(self, *, on_closed: Callable[[], None], **kwargs: Any) -> None: ...  # fields of shoal_worker_options
     def open_device(self, device: int) -> None: ...
     def create_group(
         self, name: str, ranks: list[int], max_chunk_bytes: int, timeout_ms: int, wire: str, node_reduce: int
@@ -35,8 +35,8 @@ class Service:
     def stop(self) -> None: ...
 
 def describe_node(*, net_device: str, peer: str) -> tuple[str, str, str]: ...  # identity, address, why there is none
-def start_scheduler(**options: Any) -> Service: ...  # fields of shoal_scheduler_options
-def start_server(**options: Any) -> Service: ...  # fields of shoal_server_options
+def start_scheduler(**kwargs: Any) -> Service: ...  # fields of shoal_scheduler_options
+def start_server(**kwargs: Any) -> Service: ...  # fields of shoal_server_options
 
 class GroupOptions(Backend.Options):
     def __init__(self, *, wire: str | None, node_reduce: str | None, inner: Backend.Options | None) -> None: ...

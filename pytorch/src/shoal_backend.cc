@@ -287,9 +287,13 @@ void ShoalBackend::CheckFiniteOnDevice(const Tensors& tensors) const {
     const at::Tensor others = at::nonzero(at::isfinite(content).logical_not());
     if (others.numel() == 0) continue;
     const auto index = others[0].item<int64_t>();
-    TORCH_CHECK_WITH(DistBackendError, false, "the contribution of rank ", getRank(), " to all-reduce ",
-                     sequence_number_ + 1, " (", tensor.numel(), " ", tensor.scalar_type(), ") has ",
-                     std::isnan(content[index].item<double>()) ? "NaN" : "infinity", " at element ", index);
+    const auto& ranks_of_job = options_->global_ranks_in_group;
+    const auto rank = static_cast<size_t>(getRank());
+    TORCH_CHECK_WITH(DistBackendError, false, "the contribution of rank ",
+                     rank < ranks_of_job.size() ? ranks_of_job[rank] : rank, " of the job to all-reduce ",
+                     sequence_number_ + 1, " of group \"", options_->group_name, "\" (", tensor.numel(), " ",
+                     tensor.scalar_type(), ") has ", std::isnan(content[index].item<double>()) ? "NaN" : "infinity",
+                     " at element ", index);
   }
 }
 

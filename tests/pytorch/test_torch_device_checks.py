@@ -81,7 +81,7 @@ def test_with_a_guard_against_nan_tensors_on_devices_are_looked_at_as_well(setti
     if settings["SHOAL_NODE_REDUCE"] == "nccl":
         assert "another rank is gone, or left" in messages.pop(0)  # NCCL's kernels are ended before the reason comes
     for message in messages:
-        assert "the contribution of rank 1 to all-reduce" in message, message
+        assert "the contribution of rank 1 of the job to all-reduce" in message, message
         assert f"({ELEMENTS} Float) has NaN at element {ELEMENTS - 7}" in message, message
 
 

@@ -97,7 +97,8 @@ def test_a_source_distribution_has_types(unpacked):
 def told_arguments(function: ast.FunctionDef) -> list[str]:
     names = [argument.arg for argument in function.args.args]
     keywords = [argument.arg for argument in function.args.kwonlyargs]
-    return [*names, "*", *keywords] if keywords else names
+    rest = [f"**{function.args.kwarg.arg}"] if function.args.kwarg else []
+    return [*names, *(["*"] if keywords else []), *keywords, *rest]
 
 
 def real_arguments(function: Callable) -> list[str]:
