@@ -127,7 +127,7 @@ int RunRange(const Options& options) {
 
 void Declare(Options* options, shoal::OptionTable* table) {
   table->Uint64("seed", "", "N", "The one seed to run. 0: a range of them.", &options->seed, 1);
-  table->Uint64("first", "", "N", "The first seed of a range.", &options->first);
+  table->Uint64("first", "", "N", "The first seed of a range.", &options->first, 1);
   table->Uint64("count", "", "K", "How many seeds. The default is as `make test` runs them.", &options->count);
   table->Uint64("stop-after", "", "F", "Stop after F seeds have failed. 0: never.", &options->stop_after);
   table->String("report", "", "FILE", "Write the results of a range as JSON.", &options->report);

@@ -3,6 +3,7 @@ seconds."""
 
 import dataclasses
 import json
+import os
 import pathlib
 import sys
 import time
@@ -41,6 +42,8 @@ class TorchRanks:
                 command += ["--store", str(processes.folder / f"{name}-store"), "--backend", backend]
                 command += ["--mode", mode, "--layers", str(LAYERS), "--ranks-per-node", str(network.ranks_per_node)]
                 env = {"GLOO_SOCKET_IFNAME": node.device, "OMP_NUM_THREADS": "1", **(more_env or {})}
+                if "SHOAL_LIBRARY" in os.environ:  # of another build; a process is started without settings of ours
+                    env["SHOAL_LIBRARY"] = os.environ["SHOAL_LIBRARY"]
                 if backend == "shoal" and network.switch is not None:
                     env["SHOAL_NET_DEVICE"] = node.device
                 self.ranks.append(processes.start(command, env, node, log))

@@ -228,7 +228,8 @@ class Processes:
         errors: IO | int = subprocess.STDOUT,
         on_line: Callable[[str], None] | None = None,
     ) -> Process:
-        surroundings = self.environment | {OWNER_VARIABLE: self._mark} | (environment or {})
+        # Last: `environment` may have the mark of who runs this program.
+        surroundings = self.environment | (environment or {}) | {OWNER_VARIABLE: self._mark}
         with self.on(node or self.node):
             process = Process(command, surroundings, self.enter, errors, on_line)
         self._processes.append(process)

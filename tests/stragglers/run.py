@@ -115,7 +115,7 @@ def over_shared_memory(
         cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         servers = [cluster.start_server(f"server-{number}", *server_options) for number in range(server_count)]
         for rank in range(RANKS):
-            own = ["--node-reduce", "off", "--min-servers", str(server_count)] if servers else []
+            own = ["--node-reduce", "off", "--min-servers", str(server_count)] if servers else ["--node-reduce", "host"]
             cluster.start_perf_rank(rank, RANKS, *OPTIONS, *own, *(more or {}).get(rank, usual or compute()))
         with servers[0].stopped_in_turns(TURN_S) if slow_server else contextlib.nullcontext():
             yield cluster
