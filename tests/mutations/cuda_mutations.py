@@ -44,7 +44,7 @@ CUDA_MUTATIONS = [
     mutation(
         "op-is-behind-the-default-stream",
         "an op reads its tensor when all that was in its caller's stream is done, whichever stream that is",
-        ("worker/library/worker_client.cc", ".stream = call.stream,", ".stream = nullptr,"),
+        ("worker/library/worker_client.cc", ".stream = place.stream,", ".stream = nullptr,"),
         test=KERNEL_WITHOUT_AN_END,
     ),
     mutation(
@@ -93,7 +93,8 @@ CUDA_MUTATIONS = [
         "an op in a stream that is captured into a graph is refused",
         (
             "worker/device/cuda_stager.cc",
-            "  if (absl::Status status = device->CheckNotCapturing(caller); !status.ok()) return status;\n",
+            "  if (absl::Status status = device->CheckNotCapturing(caller); !status.ok()) return"
+            " give_back(std::move(status));\n",
             "",
         ),
         test=of_ranks("WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent"),
@@ -197,8 +198,8 @@ CUDA_MUTATIONS = [
         "a device that fails is an error on all ranks",
         (
             "worker/library/io_thread.cc",
-            "if (absl::IsInternal(device_op.status()))",
-            "if (absl::IsCancelled(device_op.status()))",
+            "if (absl::IsInternal(device_op.status()) ||",
+            "if (absl::IsCancelled(device_op.status()) ||",
         ),
         test=of_ranks("ZADeviceThatFailsEndsTheOpOnAllRanks"),
     ),

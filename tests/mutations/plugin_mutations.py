@@ -100,8 +100,8 @@ PLUGIN_MUTATIONS = [
         "a callback of a future sees the sum",
         (
             "pytorch/src/all_reduce_work.cc",
-            "  if (!parts_.empty() && parts_.front().staged.return_stream()) {\n",
-            "  if (kind != Kind::kTensors && parts_.front().staged.return_stream()) {\n",
+            "  if (return_stream_) {\n    behind_the_copies",
+            "  if (kind != Kind::kTensors && return_stream_) {\n    behind_the_copies",
         ),
         test=of_devices("test_futures_are_complete_at_the_call_and_their_callbacks_see_the_sum"),
     ),
@@ -110,8 +110,7 @@ PLUGIN_MUTATIONS = [
         "torch's allocator gives nobody memory that a stream still uses",
         (
             "pytorch/src/staged_tensor.cc",
-            "    if (!memory_.device().is_cpu()) guard.recordDataPtrOnStream(memory_.storage().data_ptr(),"
-            " *return_stream_);\n",
+            "    guard.recordDataPtrOnStream(memory_.storage().data_ptr(), *return_stream_);\n",
             "",
         ),
         test=of_devices("test_the_copy_of_a_strided_tensor_is_not_used_again_before_it_was_copied_back"),
@@ -146,43 +145,21 @@ PLUGIN_MUTATIONS = [
             "  at::AutoDispatchBelowADInplaceOrView below_autograd;\n  to.copy_(",
             "  to.copy_(",
         ),
-        test=of_checks("test_tensors_of_inference_mode_are_reduced_by_way_of_host_memory"),
-    ),
-    mutation(
-        "wait-for-a-copy-keeps-a-core-busy",
-        "no core is busy for a device that is waited for",
-        (
-            "pytorch/src/staged_tensor.cc",
-            "  staged.reached_ = EndOfStream(streams.to_host.native_handle()).share();\n",
-            "",
+        test=PythonTest(
+            "tests/pytorch/test_torch_all_reduce.py", "test_non_contiguous_zero_size_and_scalar_tensors"
         ),
-        test=of_checks("test_waiting_for_a_copy_to_host_memory_keeps_no_core_busy"),
     ),
     mutation(
-        "copy-from-a-failed-device-counts",
-        "a device that fails is an error, and nothing that was not copied is summed",
-        (
-            "pytorch/src/staged_tensor.cc",
-            "(reached_.valid() && reached_.get() == 0)",
-            "(reached_.valid() && reached_.get() >= 0)",
-        ),
-        test=of_checks("test_a_device_that_fails_before_a_copy_to_host_memory_is_an_error_on_all_ranks"),
+        "refusal-of-a-node-is-taken-for-one-of-all-ranks",
+        "a node whose ranks can't reduce tensors on devices ends the group for all",
+        ("pytorch/src/group.cc", "takes_devices_ != 0);", "true);"),
+        test=of_group("ANodeWhoseRanksReduceNoTensorsOnDevicesAbortsTheGroupForThoseOfOtherNodes"),
     ),
     mutation(
-        "copy-without-an-end-has-no-deadline",
-        "a kernel that never ends: the op fails at its deadline",
-        (
-            "pytorch/src/group.cc",
-            "ready_waits_.Run(std::move(wait), deadline);",
-            "ready_waits_.Run(std::move(wait), deadline + std::chrono::hours(1));",
-        ),
-        test=of_group("ACopyThatDoesNotEndFailsItsOperationAtTheDeadlineAndTheNextOnesToo"),
-    ),
-    mutation(
-        "abort-waits-for-a-copy",
-        "an abort ends what waits for a device at once",
-        ("pytorch/src/group.cc", "  ready_waits_.EndBy(std::chrono::steady_clock::now());\n", ""),
-        test=of_group("AnAbortDoesNotWaitForCopies"),
+        "wait-for-room-on-devices-has-no-end",
+        "an op that waits for room on a device ends with its group or at its deadline",
+        ("worker/device/cuda_stager.cc", "    if (now_ns >= deadline_ns) {\n", "    if (deadline_ns == 0) {\n"),
+        test=CxxTest("cuda_driver_test", "CudaStagerTest.AnOpWaitsForRoomUntilOneHasLeftItsDevice"),
     ),
     mutation(
         "destroying-a-group-waits-for-its-device",
