@@ -78,8 +78,9 @@ def reduce_with_a_guard(make_group) -> str:
 def test_with_a_guard_against_nan_tensors_on_devices_are_looked_at_as_well(settings):
     environment = settings | {"SHOAL_CHECK_FINITE": "1"}
     messages = run_ranks(2, reduce_with_a_guard, init=False, environment=environment)
-    if settings["SHOAL_NODE_REDUCE"] == "nccl":
-        assert "another rank is gone, or left" in messages.pop(0)  # NCCL's kernels are ended before the reason comes
+    # NCCL's kernels may have been ended before the reason came.
+    if settings["SHOAL_NODE_REDUCE"] == "nccl" and "another rank is gone, or left" in messages[0]:
+        messages.pop(0)
     for message in messages:
         assert "the contribution of rank 1 of the job to all-reduce" in message, message
         assert f"({ELEMENTS} Float) has NaN at element {ELEMENTS - 7}" in message, message
