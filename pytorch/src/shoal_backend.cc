@@ -152,6 +152,8 @@ ShoalBackend::ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> 
       options_(std::move(options)),
       blocking_wait_(blocking_wait),
       has_nccl_(cuda_inner != nullptr),
+      takes_devices_(session == nullptr || session->reduces_on_devices()),
+      checks_finite_(session != nullptr && session->checks_finite()),
       members_{.session = std::move(session),
                .group = std::move(group),
                .cpu_inner = std::move(cpu_inner),
@@ -180,9 +182,7 @@ ShoalBackend::WorkPtr ShoalBackend::allreduce_coalesced(Tensors& tensors, const 
 
 bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const {
   const std::optional<shoal_reduce_op> reduce_op = OpOf(op);
-  const std::shared_ptr<Session> session = members().session;
-  const bool takes_devices = session == nullptr || session->reduces_on_devices();
-  if (!reduce_op || (!tensors.front().is_cpu() && (coalescing_ || !takes_devices))) return false;
+  if (!reduce_op || (!tensors.front().is_cpu() && (coalescing_ || !takes_devices_))) return false;
   const at::ScalarType type = tensors.front().scalar_type();
   if (!DtypeOf(type) || (*reduce_op == SHOAL_PREMUL_SUM && !at::isFloatingType(type))) return false;
   const bool dense = std::all_of(tensors.begin(), tensors.end(),
@@ -212,7 +212,7 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
       "node by NCCL, which has no such type; convert it first, for example with tensor.to(torch.int32)");
   std::optional<c10::Stream> return_stream;
   if (group) return_stream = OrAbort([&] { return ReturnStream(tensors.front()); });
-  if (return_stream && members().session->checks_finite()) OrAbort([&] { CheckFiniteOnDevice(tensors); });
+  if (return_stream && checks_finite_) OrAbort([&] { CheckFiniteOnDevice(tensors); });
   if (getSize() == 1) ReduceAlone(tensors, model);
   ++sequence_number_;
   std::vector<std::shared_ptr<TimeoutExtension>> extensions = TimeoutExtensions();

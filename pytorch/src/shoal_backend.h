@@ -194,6 +194,8 @@ class ShoalBackend : public c10d::Backend {
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   const bool blocking_wait_;
   const bool has_nccl_;
+  const bool takes_devices_;  // the servers reduce CUDA tensors, and not the inner backend
+  const bool checks_finite_;
   mutable std::mutex mutex_;
   Members members_;  // under mutex_
   std::atomic<bool> shut_down_{false};
