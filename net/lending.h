@@ -4,7 +4,7 @@
 // Thread: that of the transport which lends (Transport::lender()). Ownership: the memory stays the sender's or the
 // transport's; the borrower reads it, and returns every loan before the transport is destroyed.
 //
-// What every implementation keeps (tests/conformance/transport/transport_loans.h):
+// What every implementation keeps (tests/conformance/transport/transport_loans.cc):
 //   T9  What Borrow gave stays readable until Return, also after kPeerDown, and no event tells of it. Its bytes stay as
 //       they are, unless the sender's program breaks its own memory. Return at another time is harmless.
 #ifndef SHOAL_NET_LENDING_H_

@@ -1,17 +1,31 @@
-// The conformance suite of net/transport.h. A test program includes this and instantiates it:
+// The conformance suite of net/transport.h. It is compiled once (transport_suite of CMakeLists.txt); a test program
+// links it and instantiates it:
 //
 //   INSTANTIATE_TEST_SUITE_P(Name, TransportSuite, testing::Values(TransportKind{...}), TransportKindName);
 //   INSTANTIATE_TEST_SUITE_P(Name, TransportWakeSuite, ...);   // not for simulated time
 #ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_SUITE_H_
 #define SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_SUITE_H_
 
-#include "tests/conformance/transport/transport_clauses.h"
+#include "net/wake_up.h"
 #include "tests/conformance/transport/transport_harness.h"
-#include "tests/conformance/transport/transport_loans.h"
-#include "tests/conformance/transport/transport_progress.h"
-#include "tests/conformance/transport/transport_traffic.h"
 
 namespace shoal {
+
+// For transports of real time: a simulated one has nobody to wake.
+class TransportWakeSuite : public TransportSuite {
+ protected:
+  // Polls `transport`, sleeping in between, until `on_event` returns true. False: slept for longer than anything takes.
+  static bool RunAsleep(Transport& transport, const std::function<bool(const TransportEvent&)>& on_event, int* sleeps) {
+    for (;;) {
+      for (const TransportEvent& event : transport.Poll()) {
+        if (on_event(event)) return true;
+      }
+      if (!transport.Arm()) continue;
+      ++*sleeps;
+      if (!WaitReadable({transport.wake_fd()}, 10'000'000'000)) return false;
+    }
+  }
+};
 
 // A program may leave out one of the two.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransportSuite);

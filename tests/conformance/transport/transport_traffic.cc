@@ -1,15 +1,13 @@
 // Transports at work: all sizes, many peers, many payloads in flight, bad addresses, sleeping and waking.
-#ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_TRAFFIC_H_
-#define SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_TRAFFIC_H_
 
 #include <atomic>
 #include <random>
 #include <thread>
 
-#include "net/wake_up.h"
-#include "tests/conformance/transport/transport_harness.h"
+#include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
+namespace {
 
 TEST_P(TransportSuite, SizesArriveIntact) {
   Node& a = MakeNode();
@@ -160,22 +158,6 @@ TEST_P(TransportSuite, CloseBeforeTheConnectionIsUp) {
   ConnectNodes(a, b);
 }
 
-// The next two are for transports of real time: a simulated one has nobody to wake.
-class TransportWakeSuite : public TransportSuite {
- protected:
-  // Polls `transport`, sleeping in between, until `on_event` returns true. False: slept for longer than anything takes.
-  static bool RunAsleep(Transport& transport, const std::function<bool(const TransportEvent&)>& on_event, int* sleeps) {
-    for (;;) {
-      for (const TransportEvent& event : transport.Poll()) {
-        if (on_event(event)) return true;
-      }
-      if (!transport.Arm()) continue;
-      ++*sleeps;
-      if (!WaitReadable({transport.wake_fd()}, 10'000'000'000)) return false;
-    }
-  }
-};
-
 TEST_P(TransportWakeSuite, NoEventIsLostBetweenArmAndSleep) {
   const int wanted_rounds = GetParam().many_rounds;
   std::unique_ptr<Transport> here = GetParam().make({});
@@ -262,6 +244,5 @@ TEST_P(TransportWakeSuite, AnyThreadCanWakeIt) {
   waker.join();
 }
 
+}  // namespace
 }  // namespace shoal
-
-#endif  // SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_TRAFFIC_H_

@@ -1,14 +1,13 @@
-// The clauses T1 to T8 and T10 of net/transport.h, one or more tests each. (T9: transport_loans.h, T11:
-// transport_progress.h.)
-#ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_CLAUSES_H_
-#define SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_CLAUSES_H_
+// The clauses T1 to T8 and T10 of net/transport.h, one or more tests each. (T9: transport_loans.cc, T11:
+// transport_progress.cc.)
 
 #include <set>
 
 #include "core/flow_plan.h"
-#include "tests/conformance/transport/transport_harness.h"
+#include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
+namespace {
 
 TEST_P(TransportSuite, T1CompletesOnceWhenPeerDies) {
   Node& a = MakeNode();
@@ -370,6 +369,5 @@ TEST_P(TransportSuite, T10IsCopiedAlsoFromASenderThatIsGone) {
   b.Destroy();
 }
 
+}  // namespace
 }  // namespace shoal
-
-#endif  // SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_CLAUSES_H_

@@ -2,21 +2,20 @@
 //
 // The receivers of these tests keep what they are offered, as a server does that waits for a late rank, or read nothing
 // at all, as one that is stopped.
-#ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_PROGRESS_H_
-#define SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_PROGRESS_H_
 
-#include "tests/conformance/transport/transport_harness.h"
+#include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
+namespace {
 
 // Far more payloads than a lender of so little memory can lend.
-inline TransportSetup LendsLittle() {
+TransportSetup LendsLittle() {
   TransportSetup setup;
   setup.most_lent_bytes = 1 << 20;
   return setup;
 }
-inline constexpr size_t kLargePayload = 300'000;
-inline constexpr uint64_t kManyPayloads = 40;
+constexpr size_t kLargePayload = 300'000;
+constexpr uint64_t kManyPayloads = 40;
 
 TEST_P(TransportSuite, T11AllIsOfferedWhileNothingIsTaken) {
   Node& a = MakeNode(LendsLittle());
@@ -153,6 +152,5 @@ TEST_P(TransportSuite, T11WhoeverGoesWhileThingsLandHasOneEventForEach) {
   }
 }
 
+}  // namespace
 }  // namespace shoal
-
-#endif  // SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_PROGRESS_H_

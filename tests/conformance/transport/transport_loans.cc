@@ -1,11 +1,10 @@
 // Clause T9 of net/lending.h: payloads that are read where they lie. A transport that never lends passes if its offers
 // can be accepted instead.
-#ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_LOANS_H_
-#define SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_LOANS_H_
 
-#include "tests/conformance/transport/transport_harness.h"
+#include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
+namespace {
 
 TEST_P(TransportSuite, T9IsReadableUntilReturnedAndNoEventTellsOfIt) {
   Node& a = MakeNode();
@@ -172,6 +171,5 @@ TEST_P(TransportSuite, T9BothSidesLendAllThatTheyCanAndNobodyWaitsForEver) {
   }));
 }
 
+}  // namespace
 }  // namespace shoal
-
-#endif  // SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_LOANS_H_
