@@ -237,6 +237,22 @@ uint64_t ServerGroup::ReleaseTimeNs(Now now, uint64_t patience_ns) {
   return release_at_ns_;
 }
 
+void ServerGroup::ListLateRanks(std::vector<LateRankOfGroup>* late) const {
+  const LatenessWindow& window = lateness_.last_window();
+  for (const LateRank& rank : window.late_ranks) {
+    if (late->size() == kMaxLateRanksOfServer) return;
+    late->push_back({.job = job_,
+                     .group = id_,
+                     .epoch = epoch_,
+                     .window = window.number,
+                     .window_end_ns = window.end_ns,
+                     .window_ns = window.length_ns,
+                     .ops = window.ops,
+                     .median_spacing_ns = window.median_spacing_ns,
+                     .late = rank});
+  }
+}
+
 bool ServerGroup::Any(Presence presence) const {
   return std::any_of(ranks_.begin(), ranks_.end(),
                      [presence](const RankState& state) { return state.presence == presence; });

@@ -1,7 +1,6 @@
 // One group on one shard: its ranks, its slots, the pushes that wait for a slot, and its ledger.
 //
-// Owns this state and its transitions; ServerMachine, which owns the group, does everything that concerns peers. One
-// thread.
+// Owns this state and its transitions. What peers are sent about it is decided by its users. One thread.
 //
 // The group moves from epoch to epoch (docs/adr/0009): what was gathered is given up then, and every rank says hello
 // again.
@@ -22,6 +21,7 @@
 #include "core/op_ledger.h"
 #include "core/transport_event.h"
 #include "server/machine/lateness_book.h"
+#include "server/machine/server_counters.h"
 
 namespace shoal {
 
@@ -164,6 +164,8 @@ class ServerGroup {
   Waiting RanksMissing(const ChunkSlot& slot) const;
   Waiting RanksBehind(OpNumber op) const;
 
+  // Adds those of the last window to `late`, which holds kMaxLateRanksOfServer at most.
+  void ListLateRanks(std::vector<LateRankOfGroup>* late) const;
   LatenessBook& lateness() { return lateness_; }
   const LatenessBook& lateness() const { return lateness_; }
 

@@ -72,14 +72,14 @@ SIMULATOR_MUTATIONS = [
         "server-takes-stale-pushes",
         "I4: a message of an epoch that is over is refused",
         (
-            "server/machine/server_hellos.cc",
+            "server/machine/server_machine.cc",
             "  if (header.epoch < group.epoch()) return Refusal::kStaleEpoch;\n  if (header.rank",
             "  if (header.rank",
         ),
         (
-            "server/machine/server_hellos.cc",
-            "  if (header.epoch != group.epoch()) return Refusal::kStaleEpoch;\n  *group_index",
-            "  *group_index",
+            "server/machine/server_machine.cc",
+            "  if (header.epoch != group.epoch()) return Refusal::kStaleEpoch;\n  *found",
+            "  *found",
         ),
     ),
     mutation(
@@ -95,7 +95,7 @@ SIMULATOR_MUTATIONS = [
         "summed-in-order-of-arrival",
         "I1: the bits do not depend on the order of arrival",
         (
-            "server/machine/server_machine.cc",
+            "server/machine/chunk_exchange.cc",
             ".offset = group.BufferOffset(index, header.rank),",
             ".offset = group.BufferOffset(index, Rank(slot.landed_count() + slot.busy() - 1)),",
         ),
@@ -104,7 +104,7 @@ SIMULATOR_MUTATIONS = [
         "nobody-is-asked-for-results",
         "I5: a rank that has the result of an unfinished chunk hands it over",
         (
-            "server/machine/server_hellos.cc",
+            "server/machine/group_notes.cc",
             "slot.op() > state.newest_result ||",
             "slot.op() <= state.newest_result ||",
         ),
@@ -113,7 +113,7 @@ SIMULATOR_MUTATIONS = [
         "result-in-place-of-a-contribution-is-summed",
         "I5: nothing is summed twice",
         (
-            "server/machine/server_machine.cc",
+            "server/machine/chunk_exchange.cc",
             "if (!slot.HasResultOf(Rank(r))) continue;",
             "if (slot.op() != OpNumber(0)) continue;",
         ),
@@ -122,7 +122,7 @@ SIMULATOR_MUTATIONS = [
         "result-goes-to-the-next-rank",
         "a result goes to the rank that it is for",
         (
-            "server/machine/server_machine.cc",
+            "server/machine/chunk_exchange.cc",
             "SendPayloadAction{.peer = group.rank_state(rank).peer,",
             "SendPayloadAction{.peer = group.rank_state(Rank((rank.value() + 1) % group.size())).peer,",
         ),
@@ -149,30 +149,28 @@ SIMULATOR_MUTATIONS = [
         "new-epoch-keeps-what-was-gathered",
         "I5: an epoch is a fresh start on the servers",
         (
-            "server/machine/server_hellos.cc",
-            "  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);\n"
-            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n"
-            "    std::erase_if",
-            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n"
-            "    std::erase_if",
+            "server/machine/server_machine.cc",
+            "  ChunkExchange::AbandonAll(&group, actions);\n  for (uint32_t r = 0;",
+            "  for (const auto& push : group.TakePending()) actions->push_back(DeclineAction{push.offer});\n"
+            "  for (uint32_t r = 0;",
         ),
     ),
     mutation(
         "copies-of-held-pushes-are-held-too",
         "I7: a copy takes no place that another rank's push needs",
         (
-            "server/machine/server_machine.cc",
-            "  if (group.IsPending(*header)) return RefuseOffer(",
-            "  if (group.IsPending(*header) && group.PendingIsFull()) return RefuseOffer(",
+            "server/machine/chunk_exchange.cc",
+            "  if (group.IsPending(header)) return refusals_.RefuseOffer(",
+            "  if (group.IsPending(header) && group.PendingIsFull()) return refusals_.RefuseOffer(",
         ),
     ),
     mutation(
         "server-declares-ranks-lost-after-a-second",
         "a rank is lost only if the job cannot go on with it by any server",
         (
-            "server/machine/server_absent_ranks.cc",
+            "server/machine/absent_ranks.cc",
             "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) +\n"
-            "         ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);",
+            "         ServerPatienceNs(lease_ttl_ns_, scheduler_is_colocated_);",
             "  return absent.absent_since_ns + kNsPerS;",
         ),
     ),
@@ -180,17 +178,17 @@ SIMULATOR_MUTATIONS = [
         "group-that-ended-binds-every-epoch",
         "F3: what a server has concluded in one epoch about ranks that it could not reach binds no later epoch",
         (
-            "server/machine/server_absent_ranks.cc",
+            "server/machine/absent_ranks.cc",
             "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) +\n"
-            "         ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);",
-            "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) + 2 * options_.lease_ttl_ns;",
+            "         ServerPatienceNs(lease_ttl_ns_, scheduler_is_colocated_);",
+            "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) + 2 * lease_ttl_ns_;",
         ),
         (
-            "server/machine/server_hellos.cc",
-            "return group.id == token.group && group.Binds(header.epoch);",
-            "return group.id == token.group;",
+            "server/machine/group_table.cc",
+            "return group.id == id && ServerGroup::Binds(group.failure_of, group.epoch, epoch);",
+            "return group.id == id;",
         ),
-        ("server/machine/server_hellos.cc", "if (group.FailureBinds(header.epoch)) {", "if (group.failed()) {"),
+        ("server/machine/admission.cc", "if (group.FailureBinds(epoch)) {", "if (group.failed()) {"),
     ),
     # ---- net ----
     mutation(

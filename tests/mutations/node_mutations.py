@@ -7,7 +7,7 @@ NODE_MUTATIONS = [
         "rail-divides-by-its-members",
         "I1: an average over rails is divided by the number of all ranks",
         (
-            "server/machine/server_machine.cc",
+            "server/machine/chunk_exchange.cc",
             ".ranks_per_input = group.ranks_per_contribution()},",
             ".ranks_per_input = 1},",
         ),
@@ -16,7 +16,7 @@ NODE_MUTATIONS = [
         "factor-counts-on-the-node-and-on-the-server",
         "I1: with rails the factor of a premul-sum is in the node's sum",
         (
-            "server/machine/server_machine.cc",
+            "server/machine/chunk_exchange.cc",
             "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() > 1;",
             "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() == 0;",
         ),
