@@ -174,13 +174,13 @@ PARTS = (
         "One node, in torch and in C",
         tuple(
             Scenario(
-                f"n=4, k={servers}, one node",
-                4,
+                f"n={ranks}, k={servers}, one node",
+                ranks,
                 servers,
                 (SMALL_FOR_LONG, Case(MIB, 40, 10), Case(25 * MIB, 8, 3)),
                 ("shoal-torch-shm", "shoal-shm", "gloo", "openmpi-shm"),
             )
-            for servers in (1, 2)
+            for ranks, servers in ((2, 1), (4, 1), (4, 2))
         ),
         "What torch adds: the same all-reduce, through the same kind of servers, called by `dist.all_reduce` and by a"
         " program in C, beside what torch and C have.",
