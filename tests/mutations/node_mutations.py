@@ -67,20 +67,26 @@ NODE_MUTATIONS = [
         "part-is-cut-by-the-chunk",
         "I1: who reduces which part follows from the tensor and the ranks alone",
         (
-            "worker/machine/rail.cc",
-            "  const ElementRange part = NodePart(whole.layout.element_count(), local_ranks_, local_rank_);\n",
-            "  ElementRange part = NodePart(whole.layout.element_count(), local_ranks_, local_rank_);\n"
-            "  if (part.count > 0) {\n"
+            "worker/machine/node_group.cc",
+            "  const ElementRange elements = NodePart(whole.layout.element_count(), info_->local_size(),"
+            " info_->local_rank());\n",
+            "  ElementRange elements = NodePart(whole.layout.element_count(), info_->local_size(),"
+            " info_->local_rank());\n"
+            "  if (elements.count > 0) {\n"
             "    const uint64_t chunk = whole.layout.plan().elements_per_chunk;\n"
-            "    part.count += part.first - part.first / chunk * chunk;\n"
-            "    part.first = part.first / chunk * chunk;\n"
+            "    elements.count += elements.first - elements.first / chunk * chunk;\n"
+            "    elements.first = elements.first / chunk * chunk;\n"
             "  }\n",
         ),
     ),
     mutation(
         "push-does-not-wait-for-its-node",
         "a part is pushed as far as the node's sum of it is there",
-        ("worker/machine/rail.cc", "parts_.size() - 1), 0);", "parts_.size() - 1), part.count);"),
+        (
+            "worker/machine/node_group.cc",
+            "rail_->SetReadyElements(op.number(), 0);",
+            "rail_->SetReadyElements(op.number(), op.layout().element_count());",
+        ),
     ),
     mutation(
         "chunk-is-pushed-when-the-node-has-begun-it",
@@ -95,18 +101,18 @@ NODE_MUTATIONS = [
         "result-is-shared-before-it-has-landed",
         "the ranks of a node get of each part what has landed",
         (
-            "worker/machine/rail.cc",
-            "  if (IsOver(op)) return elements;",
-            "  if (elements > 0) return elements;",
+            "worker/machine/node_group.cc",
+            "  if (in_rail == nullptr) return part.elements.count;",
+            "  if (in_rail == nullptr || part.elements.count > 0) return part.elements.count;",
         ),
     ),
     mutation(
         "part-that-has-landed-is-not-shared",
         "the ranks of a node get of each part what has landed",
         (
-            "worker/machine/rail.cc",
-            "const uint64_t end = std::min(first_ + parts_.size(), group_.newest_result().value() + 1);",
-            "const uint64_t end = std::min(first_ + parts_.size(), group_.newest_result().value());",
+            "worker/machine/node_group.cc",
+            "const uint64_t end = std::min(ops_.first().value() + parts_.size(), rail_->newest_result().value() + 1);",
+            "const uint64_t end = std::min(ops_.first().value() + parts_.size(), rail_->newest_result().value());",
         ),
     ),
     mutation(
@@ -114,8 +120,8 @@ NODE_MUTATIONS = [
         "F21: with rails all rails end",
         (
             "worker/machine/node_group.cc",
-            "  if (!rail_->group().failure().ok()) FailAsOthers(",
-            "  if (rail_->group().closed()) FailAsOthers(",
+            "  if (!rail_->failure().ok()) FailAsOthers(",
+            "  if (rail_->closed()) FailAsOthers(",
         ),
     ),
     mutation(

@@ -22,7 +22,10 @@ NodeGroup::NodeGroup(const OpenGroupCommand& command, uint16_t generation, const
       ops_(info_->id),
       open_wait_(now.monotonic_ns, command.deadline_ns),
       next_line_ns_(open_wait_.due_ns()) {
-  if (info_->rail != nullptr) rail_ = std::make_unique<Rail>(command, generation, shared, now);
+  if (info_->rail == nullptr) return;
+  // Deadlines are those of the whole group, which knows what else they may wait for.
+  const OpenGroupCommand of_rail = {.group = handle_, .info = info_->rail, .deadline_ns = kNoDeadline};
+  rail_ = std::make_unique<WorkerGroup>(of_rail, generation, shared, now);
 }
 
 // ---- commands ----
@@ -34,7 +37,7 @@ void NodeGroup::Open(Now now, WorkerActions* actions) {
                                       .size = info_->local_size(),
                                       .id = info_->id,
                                       .devices = own_devices_}});
-  if (rail_ != nullptr) rail_->group().Open(now, actions);
+  if (rail_ != nullptr) rail_->Open(now, actions);
 }
 
 absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
@@ -45,9 +48,11 @@ absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActi
   }
   if (absl::Status layout = CheckLayout(*info_, command); !layout.ok()) return layout;
   if (rail_ != nullptr) {
-    if (absl::Status taken = rail_->Submit(command, now, actions); !taken.ok()) return taken;
+    if (absl::Status taken = SubmitToRail(command, now, actions); !taken.ok()) return taken;
   }
   WorkerOp& op = ops_.Add(command, /*map=*/ShardMap());
+  // A device says by itself when it has the node's sum.
+  if (rail_ != nullptr && !op.on_device()) rail_->SetReadyElements(op.number(), 0);
   if (op.layout().element_count() == 0) {
     EndOp(&op, absl::OkStatus(), now, actions);
     return absl::OkStatus();
@@ -71,7 +76,7 @@ void NodeGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
   // By way of the scheduler too: a rank that has not met this one hears it from nobody else.
   if (rail_ != nullptr) {
-    rail_->group().Fail(why, now, actions);
+    rail_->Fail(why, now, actions);
   } else if (info_->size() > 1) {
     actions->push_back(FailureToTell(info_->id, why));
   }
@@ -98,7 +103,7 @@ void NodeGroup::Close(Now now, WorkerActions* actions) {
 void NodeGroup::Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) {
   close_requested_ = true;
   if (!ops_.empty() || opening()) Fail(absl::CancelledError("the worker is closing"), now, actions);
-  if (rail_ != nullptr) rail_->group().Shutdown(deadline_ns, now, actions);
+  if (rail_ != nullptr) rail_->Shutdown(deadline_ns, now, actions);
   CloseIfDone(now, actions);
 }
 
@@ -112,7 +117,7 @@ void NodeGroup::OnMet(const LocalGroupMet& met, WorkerActions* actions) {
 }
 
 void NodeGroup::OpenIfReady(WorkerActions* actions) {
-  if (!opening() || !met_ || (rail_ != nullptr && !rail_->group().open())) return;
+  if (!opening() || !met_ || (rail_ != nullptr && !rail_->open())) return;
   state_ = State::kOpen;
   was_open_ = true;
   SetNextLine();
@@ -121,14 +126,16 @@ void NodeGroup::OpenIfReady(WorkerActions* actions) {
 
 void NodeGroup::OnPartReduced(const LocalPartReduced& reduced) {
   const WorkerOp* const op = ops_.FindOpen(reduced.ticket);
-  if (op != nullptr) rail_->NoteReduced(op->number(), {reduced.first_element, reduced.element_count});
+  if (op == nullptr) return;
+  const uint64_t end = reduced.first_element + reduced.element_count;
+  rail_->SetReadyElements(op->number(), end - PartOf(op->number()).elements.first);
 }
 
 void NodeGroup::OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* actions) {
   WorkerOp* const op = ops_.FindOpen(ended.ticket);
   if (op == nullptr) return;
   if (rail_ != nullptr) {
-    rail_->NoteNodeEnded(op->number(), ended.status);
+    PartOf(op->number()).node_ended = ended.status;
     return FollowRail(now, actions);
   }
   EndOp(op, ended.status, now, actions);
@@ -140,7 +147,7 @@ void NodeGroup::OnDeviceDone(const DeviceDoneCommand& command, Now now, WorkerAc
   if (op == nullptr || failed()) return;
   if (!command.status.ok()) return Fail(command.status, now, actions);
   if (rail_ != nullptr) {
-    rail_->NoteNodeEnded(op->number(), absl::OkStatus());
+    PartOf(op->number()).node_ended = absl::OkStatus();
     return FollowRail(now, actions);
   }
   EndOp(op, absl::OkStatus(), now, actions);
@@ -156,7 +163,7 @@ void NodeGroup::OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* 
   // Whoever hears it is told by whom: this rank's own words do without its name.
   const absl::Status told = event.culprit == own ? absl::Status(why.code(), event.status.message()) : why;
   if (rail_ != nullptr) {
-    rail_->group().Fail(told, now, actions);
+    rail_->Fail(told, now, actions);
   } else if (event.culprit.value_or(own) == own && info_->size() > 1) {
     actions->push_back(FailureToTell(info_->id, told));
   }
@@ -175,11 +182,83 @@ void NodeGroup::OnMissing(std::span<const LocalRank> missing, Now now, WorkerAct
   if (now.monotonic_ns >= next_line_ns_) TakeLine(missing, now, actions);
 }
 
+// ---- the rail ----
+
+const WorkerOp* NodeGroup::OpenInRail(OpNumber op) const {
+  const WorkerOp* const in_rail = rail_->FindOp(op);
+  return in_rail == nullptr || in_rail->reported() ? nullptr : in_rail;
+}
+
+const WorkerOp* NodeGroup::UnderWayInRail(OpNumber op) const {
+  const WorkerOp* const in_rail = rail_ == nullptr ? nullptr : OpenInRail(op);
+  return in_rail != nullptr && in_rail->HasAllElements() ? in_rail : nullptr;
+}
+
+absl::Status NodeGroup::SubmitToRail(const SubmitCommand& whole, Now now, WorkerActions* actions) {
+  const DataType dtype = whole.layout.dtype();
+  const ElementRange elements = NodePart(whole.layout.element_count(), info_->local_size(), info_->local_rank());
+  const absl::StatusOr<OpLayout> layout = OpLayout::Make(rail_->info(), elements.count, dtype);
+  if (!layout.ok()) return layout.status();
+  SubmitCommand command = whole;
+  command.data = whole.data + elements.first * DataTypeSize(dtype);
+  command.layout = *layout;
+  command.deadline_ns = kNoDeadline;
+  if (absl::Status taken = rail_->Submit(command, now, actions); !taken.ok()) return taken;
+  parts_.push_back({.elements = elements});
+  return absl::OkStatus();
+}
+
+uint64_t NodeGroup::ResultsToPublish(const WorkerOp& op) {
+  const Part& part = PartOf(op.number());
+  const WorkerOp* const in_rail = OpenInRail(op.number());
+  if (in_rail == nullptr) return part.elements.count;
+  if (op.on_device()) return part.published;  // its device is told once, when the copies there are over as well
+  const uint32_t missing = in_rail->FirstMissing();
+  if (missing == in_rail->chunk_count()) return part.elements.count;
+  return in_rail->layout().plan().FirstElement(ChunkNumber(missing));
+}
+
+void NodeGroup::PublishResults(WorkerActions* actions) {
+  first_unpublished_ = std::max(first_unpublished_, ops_.first());
+  const uint64_t end = std::min(ops_.first().value() + parts_.size(), rail_->newest_result().value() + 1);
+  for (uint64_t number = first_unpublished_.value(); number < end; ++number) {
+    const WorkerOp& op = *ops_.Find(OpNumber(number));
+    Part& part = PartOf(op.number());
+    const uint64_t landed = ResultsToPublish(op);
+    if (landed > part.published && op.on_device()) {
+      actions->push_back(DeviceCopiesOverAction{op.command().ticket});
+    } else if (landed > part.published) {
+      actions->push_back(LocalPublishAction{
+          .group = handle_,
+          .ticket = op.command().ticket,
+          .elements = {.first = part.elements.first + part.published, .count = landed - part.published}});
+    }
+    part.published = landed;
+    const bool is_whole = landed == part.elements.count;
+    if (op.number() == first_unpublished_ && is_whole) first_unpublished_ = OpNumber(number + 1);
+  }
+}
+
+void NodeGroup::FollowRail(Now now, WorkerActions* actions) {
+  if (rail_ == nullptr || closed()) return;
+  if (!rail_->failure().ok()) FailAsOthers(rail_->failure(), now, actions);
+  if (!failed()) {
+    OpenIfReady(actions);
+    PublishResults(actions);
+  }
+  for (WorkerOp* op = ops_.OldestOpen(); op != nullptr; op = ops_.OldestOpen()) {
+    const std::optional<absl::Status> node_ended = PartOf(op->number()).node_ended;
+    if (!node_ended.has_value() || OpenInRail(op->number()) != nullptr) break;
+    EndOp(op, *node_ended, now, actions);
+  }
+  CloseIfDone(now, actions);
+}
+
 // ---- time ----
 
 void NodeGroup::Tick(Now now, WorkerActions* actions) {
   if (rail_ != nullptr) {
-    rail_->group().Tick(now, actions);
+    rail_->Tick(now, actions);
     FollowRail(now, actions);
   }
   if (asked_ || now.monotonic_ns < OwnDeadlineNs()) return;
@@ -188,7 +267,7 @@ void NodeGroup::Tick(Now now, WorkerActions* actions) {
 }
 
 uint64_t NodeGroup::NextDeadlineNs() const {
-  return rail_ == nullptr ? OwnDeadlineNs() : std::min(OwnDeadlineNs(), rail_->group().NextDeadlineNs());
+  return rail_ == nullptr ? OwnDeadlineNs() : std::min(OwnDeadlineNs(), rail_->NextDeadlineNs());
 }
 
 uint64_t NodeGroup::OwnDeadlineNs() const {
@@ -200,21 +279,6 @@ uint64_t NodeGroup::OwnDeadlineNs() const {
     default:
       return kNoDeadline;
   }
-}
-
-void NodeGroup::FollowRail(Now now, WorkerActions* actions) {
-  if (rail_ == nullptr || closed()) return;
-  if (!rail_->group().failure().ok()) FailAsOthers(rail_->group().failure(), now, actions);
-  if (!failed()) {
-    OpenIfReady(actions);
-    rail_->PublishLanded(actions);
-  }
-  for (WorkerOp* op = ops_.OldestOpen(); op != nullptr; op = ops_.OldestOpen()) {
-    const std::optional<absl::Status> ended = rail_->Ended(op->number());
-    if (!ended.has_value()) break;
-    EndOp(op, *ended, now, actions);
-  }
-  CloseIfDone(now, actions);
 }
 
 void NodeGroup::TakeLine(std::span<const LocalRank> missing, Now now, WorkerActions* actions) {
@@ -257,9 +321,10 @@ std::string NodeGroup::WaitForOpening(std::span<const LocalRank> missing, Now no
 }
 
 std::string NodeGroup::WaitForOp(WorkerOp* op, std::span<const LocalRank> missing, Now now) const {
-  if (rail_ != nullptr && rail_->IsUnderWay(op->number())) {
-    return absl::StrCat(op->wait().WaitedFor(rail_->WaitedFor(op->number()), now.monotonic_ns), ": ",
-                        OpOfGroup(*info_, *op), ", ", rail_->Progress(op->number()));
+  if (const WorkerOp* const in_rail = UnderWayInRail(op->number()); in_rail != nullptr) {
+    const std::string whom = rail_->Description().WaitedFor(in_rail, in_rail->missing_ranks());
+    return absl::StrCat(op->wait().WaitedFor(whom, now.monotonic_ns), ": ", OpOfGroup(*info_, *op), ", ",
+                        GroupDescription::Progress(*in_rail));
   }
   const std::string what = op->on_device() ? "the devices of the node's ranks" : Ranks(missing);
   return absl::StrCat(op->wait().WaitedFor(what, now.monotonic_ns), ": ", OpOfGroup(*info_, *op));
@@ -282,7 +347,7 @@ absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
 }
 
 std::string NodeGroup::NotOpen(std::span<const LocalRank> missing) const {
-  if (rail_ != nullptr && met_) return rail_->group().Description().MissingServers();
+  if (rail_ != nullptr && met_) return rail_->Description().MissingServers();
   const std::string text = absl::StrCat("group \"", info_->name, "\" is not open: ");
   if (missing.empty()) return absl::StrCat(text, "its ranks have not met on their node in time");
   return absl::StrCat(text, "its ranks meet on their node, and ", Ranks(missing),
@@ -292,7 +357,9 @@ std::string NodeGroup::NotOpen(std::span<const LocalRank> missing) const {
 std::string NodeGroup::NotDone(const WorkerOp& op, std::span<const LocalRank> missing, Now now) const {
   const std::string text = absl::StrCat(OpNotDone(*info_, op, now), ": ");
   if (opening()) return absl::StrCat(text, NotOpen(missing));
-  if (rail_ != nullptr && rail_->IsUnderWay(op.number())) return absl::StrCat(text, rail_->WhyNotDone(op.number()));
+  if (const WorkerOp* const in_rail = UnderWayInRail(op.number()); in_rail != nullptr) {
+    return absl::StrCat(text, rail_->Description().WhyNotDone(*in_rail, rail_->opening()));
+  }
   if (op.on_device()) return absl::StrCat(text, "it waits for the devices of the node's ranks");
   if (missing.empty()) return absl::StrCat(text, "no rank is missing, but the node is too slow for its timeout");
   const char* const why = rail_ == nullptr ? ", which made fewer calls, or stopped"
@@ -306,7 +373,7 @@ void NodeGroup::BreakOff(absl::Status why, Now now, WorkerActions* actions) {
   if (opening()) close_requested_ = true;
   state_ = State::kFailed;
   failure_ = std::move(why);
-  if (rail_ != nullptr) rail_->group().FailAsOthers(failure_, now, actions);
+  if (rail_ != nullptr) rail_->FailAsOthers(failure_, now, actions);
   EndOpsOnDevices(now, actions);
   CloseIfDone(now, actions);
 }
@@ -320,7 +387,7 @@ void NodeGroup::EndOpsOnDevices(Now now, WorkerActions* actions) {
   for (const uint64_t ticket : tickets) {
     WorkerOp* const op = ops_.FindOpen(ticket);
     if (rail_ != nullptr) {
-      rail_->NoteNodeEnded(op->number(), failure_);
+      PartOf(op->number()).node_ended = failure_;
     } else {
       EndOp(op, failure_, now, actions);
     }
@@ -336,21 +403,22 @@ void NodeGroup::EndOp(WorkerOp* op, const absl::Status& status, Now now, WorkerA
   }
   op->Report();
   actions->push_back(tally_.CountOp(op->command(), told, now));
+  const uint64_t first = ops_.first().value();
   ops_.DropReported();
-  if (rail_ != nullptr) rail_->Forget(ops_.first());
+  if (rail_ != nullptr) parts_.erase(parts_.begin(), parts_.begin() + (ops_.first().value() - first));
   if (ops_.empty() && !opening()) next_line_ns_ = kNoDeadline;
 }
 
 void NodeGroup::CloseIfDone(Now now, WorkerActions* actions) {
   if (!close_requested_ || closed() || !ops_.empty()) return;
   if (rail_ != nullptr) {
-    if (!std::exchange(rail_closes_, true)) rail_->group().Close(now, actions);
-    if (!rail_->group().closed()) return;
+    if (!std::exchange(rail_closes_, true)) rail_->Close(now, actions);
+    if (!rail_->closed()) return;
   }
   actions->push_back(LocalCloseAction{handle_});
   state_ = State::kClosed;
   if (!was_open_) actions->push_back(GroupOpened{handle_, failure_});
-  const bool all_committed = rail_ != nullptr && rail_->group().closed_all_committed();
+  const bool all_committed = rail_ != nullptr && rail_->closed_all_committed();
   if (close_commanded_ || was_open_) actions->push_back(GroupClosed{handle_, all_committed});
 }
 

@@ -1,6 +1,10 @@
 // One group whose ranks reduce among those of their node, through the port worker/local_reduce/local_reduce.h, from its
-// opening to its end. If they are all on one node (NodeReduceMode::kNodeAlone) that is all, and it has no servers. If
-// not (kRails), this rank's part of the node's sum goes through its Rail.
+// opening to its end. If they are all on one node (NodeReduceMode::kNodeAlone) that is all, and it has no servers.
+//
+// If they are on several nodes (kRails), this rank's part of each tensor crosses the nodes through its rail: a
+// WorkerGroup whose ranks have the same local rank, one on each node. The rail has an op for each op of the group, with
+// the same number, also where the part is empty. A part is pushed to servers as far as the node's sum is there. The
+// node's other ranks get it as far as the result is there.
 //
 // It is open when all ranks of the node have met and the rail is open, at the latest by its deadline. A rank that is
 // gone or fails the group, ranks that disagree, and a deadline fail it as a whole, on the node and in the rail: every
@@ -8,13 +12,15 @@
 // for this rank's ops, and for its rail: the ranks of the node go on without it.
 //
 // Tensors on devices do not go through the port: their streams reduce within the node before the rail, and gather after
-// it. An op is over when that is (DeviceDoneCommand) and the rail's is.
+// it, when they are told that the part's result is there. An op is over when that is (DeviceDoneCommand) and the
+// rail's is.
 //
 // One thread.
 #ifndef SHOAL_WORKER_MACHINE_NODE_GROUP_H_
 #define SHOAL_WORKER_MACHINE_NODE_GROUP_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,16 +28,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "core/node_parts.h"
 #include "core/now.h"
 #include "core/wait_report.h"
 #include "worker/machine/any_group.h"
 #include "worker/machine/local_op.h"
 #include "worker/machine/local_reduce_event.h"
 #include "worker/machine/op_queue.h"
-#include "worker/machine/rail.h"
 #include "worker/machine/worker_actions.h"
 #include "worker/machine/worker_commands.h"
 #include "worker/machine/worker_counters.h"
+#include "worker/machine/worker_group.h"
 
 namespace shoal {
 
@@ -41,7 +48,7 @@ class NodeGroup final : public AnyGroup {
   NodeGroup(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared, Now now);
 
   // What happens to it on the network is handed in there; Tick is called after that. nullptr: there is no rail.
-  WorkerGroup* rail() { return rail_ == nullptr ? nullptr : &rail_->group(); }
+  WorkerGroup* rail() { return rail_.get(); }
 
   const GroupInfo& info() const override { return *info_; }
   bool failed() const override { return state_ == State::kFailed; }
@@ -73,10 +80,31 @@ class NodeGroup final : public AnyGroup {
  private:
   enum class State : uint8_t { kOpening, kOpen, kFailed, kClosed };
 
+  // What this rank takes through its rail of an op.
+  struct Part {
+    ElementRange elements;                   // of the tensor
+    uint64_t published = 0;                  // the node's other ranks, or the device, know of so many results
+    std::optional<absl::Status> node_ended;  // how; else the reduction within the node still uses the op's memory
+  };
+
   bool opening() const { return state_ == State::kOpening; }
   void OpenIfReady(WorkerActions* actions);
+
+  // ---- the rail, if there is one ----
+
+  Part& PartOf(OpNumber op) { return parts_[op.value() - ops_.first().value()]; }
+  // The rail's op of that number; nullptr: all its results are in the tensor, or never will be, and the transport is
+  // done with it.
+  const WorkerOp* OpenInRail(OpNumber op) const;
+  // The same, of an op whose node's sum is there.
+  const WorkerOp* UnderWayInRail(OpNumber op) const;
+  absl::Status SubmitToRail(const SubmitCommand& whole, Now now, WorkerActions* actions);
+  // From the start of the op's part: so many results that others may have.
+  uint64_t ResultsToPublish(const WorkerOp& op);
+  void PublishResults(WorkerActions* actions);
   // What follows from what happened to the rail, which may be nothing.
   void FollowRail(Now now, WorkerActions* actions);
+
   void EndOpsOnDevices(Now now, WorkerActions* actions);
   // The failure of the group, whoever brought it about.
   void BreakOff(absl::Status why, Now now, WorkerActions* actions);
@@ -113,7 +141,9 @@ class NodeGroup final : public AnyGroup {
   bool rail_closes_ = false;
   bool asked_ = false;  // who is missing; the answer comes at once
   OpQueue ops_;
-  std::unique_ptr<Rail> rail_;  // null: all ranks are on this node
+  std::unique_ptr<WorkerGroup> rail_;  // null: all ranks are on this node
+  std::deque<Part> parts_;             // with a rail: of each of `ops_`
+  OpNumber first_unpublished_;         // ops before this one are published as a whole
   WaitReport open_wait_;
   uint64_t next_line_ns_;  // when a line about a wait is due; kNoDeadline: none
 };

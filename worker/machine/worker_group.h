@@ -7,10 +7,10 @@
 // other ranks. A connection that holds memory of a failed group back for too long is cut. The orderly end waits until
 // every rank has its results. Once it is closed() its owner drops it.
 //
-// A rail of a group (GroupInfo::is_rail) tells callers nothing: its Rail, which owns it, asks it how far it is. That
+// A rail of a group (GroupInfo::is_rail) tells callers nothing: the NodeGroup that owns it asks it how far it is. That
 // also has an eye on deadlines, and on waits but the last one.
 //
-// Owned by WorkerMachine or a Rail. One thread.
+// Owned by WorkerMachine or a NodeGroup. One thread.
 #ifndef SHOAL_WORKER_MACHINE_WORKER_GROUP_H_
 #define SHOAL_WORKER_MACHINE_WORKER_GROUP_H_
 
@@ -62,7 +62,7 @@ class WorkerGroup final : public AnyGroup {
   // Greets the servers that are connected, and asks for connections to the others.
   void Open(Now now, WorkerActions* actions) override;
   absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) override;
-  // So many elements of a rail's part of the op are there.
+  // So many elements of the op of a rail are there.
   void SetReadyElements(OpNumber op, uint64_t elements) { flow_.SetReadyElements(op, elements); }
   void OnTensorReady(const TensorReadyCommand& command, Now now, WorkerActions* actions);
   // Goes over to the map as soon as no result is being written to a tensor. Maps of older epochs are ignored.
