@@ -13,13 +13,13 @@ DEVICE_MUTATIONS = [
         "a chunk of a tensor on a device is sent when it is in host memory",
         (
             "worker/machine/chunk_flow.cc",
-            "    link.StartCopy(cell);\n    return StartDeviceCopy(DeviceCopyKind::kContribution,",
-            "    link.StartCopy(cell);\n    SendChunk(shard, cell, op, place, actions);\n"
-            "    return StartDeviceCopy(DeviceCopyKind::kContribution,",
+            "    link.chunk(cell).StartCopy();\n",
+            "    link.chunk(cell).StartCopy();\n"
+            "    SendChunk(shard, cell, op, link.staging()->Place(cell), actions);\n",
         ),
         (
-            "worker/machine/chunk_flow_device.cc",
-            "    SendChunk(token.shard, token.cell, *op, link.staging()->Place(token.cell), actions);\n",
+            "worker/machine/chunk_flow.cc",
+            "        SendChunk(token.shard, token.cell, *op, link.staging()->Place(token.cell), actions);\n",
             "",
         ),
     ),
@@ -28,15 +28,12 @@ DEVICE_MUTATIONS = [
         "a chunk is done when its result is on the device",
         (
             "worker/machine/chunk_flow.cc",
-            "                    link.staging(), link.staging()->Place(token.cell), actions);\n"
-            "    return absl::OkStatus();\n",
-            "                    link.staging(), link.staging()->Place(token.cell), actions);\n"
-            "    link.EndCopy(token.cell);\n    FinishChunk(token.shard, token.cell, op, now, actions);\n"
-            "    return absl::OkStatus();\n",
+            "    chunk.StartCopy();\n    op->StartOperation();\n",
+            "    op->StartOperation();\n    FinishChunk(token.shard, token.cell, op, now);\n",
         ),
         (
-            "worker/machine/chunk_flow_device.cc",
-            "  FinishChunk(ended.token.shard, ended.token.cell, op, now, actions);\n",
+            "worker/machine/chunk_flow.cc",
+            "      if (goes_on) FinishChunk(token.shard, token.cell, op, now);\n",
             "",
         ),
     ),
@@ -71,14 +68,14 @@ DEVICE_MUTATIONS = [
         "result-is-handed-over-before-it-is-copied",
         "I3: a rank hands over the result of a chunk, and nothing else",
         (
-            "worker/machine/chunk_flow_device.cc",
-            "memory, memory->Place(0), actions);\n}",
-            "memory, memory->Place(0), actions);\n  SendHandOver(*index, actions);\n}",
+            "worker/machine/result_keeper.cc",
+            "  op->StartOperation();\n  return std::nullopt;\n",
+            "  op->StartOperation();\n  return index;\n",
         ),
         (
-            "worker/machine/chunk_flow_device.cc",
-            "      SendHandOver(token.cell, actions);\n    } else {",
-            "    } else {",
+            "worker/machine/chunk_flow.cc",
+            "        SendHandOver(token.cell, actions);\n      } else {",
+            "      } else {",
         ),
     ),
 ]

@@ -257,7 +257,7 @@ SIMULATOR_MUTATIONS = [
         "results-are-freed-at-once",
         "I3: results are kept until every rank has them",
         (
-            "worker/machine/retained_results.cc",
+            "worker/machine/result_keeper.cc",
             "if (result.header.op > watermark) return false;",
             "if (result.header.op.value() > watermark.value() + 1000) return false;",
         ),
@@ -271,32 +271,32 @@ SIMULATOR_MUTATIONS = [
         "asked-rank-keeps-silent",
         "I5: a rank that has the result of an unfinished chunk hands it over",
         (
-            "worker/machine/chunk_flow.cc",
-            "if (result != nullptr) HandOver(shard, result->header, result->memory, actions);",
-            "static_cast<void>(result);",
+            "worker/machine/result_keeper.cc",
+            "    if (kept == retained_.end()) return std::nullopt;\n",
+            "    if (kept == retained_.end() || kept->header.op == place.op) return std::nullopt;\n",
         ),
     ),
     mutation(
         "contribution-is-handed-over-as-result",
         "I5: what is handed over is the result",
         (
-            "worker/machine/chunk_flow.cc",
-            "if (header.chunk.value() >= op->chunk_count() || !op->HasLanded(header.chunk)) return",
-            "if (header.chunk.value() >= op->chunk_count()) return",
+            "worker/machine/result_keeper.cc",
+            "if (place.chunk.value() >= op->chunk_count() || !op->HasLanded(place.chunk)) return",
+            "if (place.chunk.value() >= op->chunk_count()) return",
         ),
     ),
     mutation(
         "result-is-handed-over-from-the-callers-tensor",
         "an op that is done gives its tensor back",
-        ("worker/machine/chunk_flow.cc", "if (op == nullptr || op->reported()) {", "if (op == nullptr) {"),
+        ("worker/machine/result_keeper.cc", "if (op == nullptr || op->reported()) {", "if (op == nullptr) {"),
     ),
     mutation(
         "unfinished-ops-are-not-pushed-again",
         "I5: those without the result push again",
         (
             "worker/machine/chunk_flow.cc",
-            "EpochLinks fresh(std::move(map), generation, ops_.first(), &connections_);",
-            "EpochLinks fresh(std::move(map), generation, std::max(ops_.first(), results_.newest_pushed()),"
+            "EpochLinks fresh(handle_, generation, std::move(map), ops_.first(), &connections_);",
+            "EpochLinks fresh(handle_, generation, std::move(map), std::max(ops_.first(), results_.newest_pushed()),"
             " &connections_);",
         ),
         (

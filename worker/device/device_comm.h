@@ -16,7 +16,7 @@
 //
 // Threads: Make, Reduce and Gather on callers' threads, one at a time, with the device's context the thread's current
 // one; Abort from any, also while they run. The destructor waits for an Abort that is under way, and otherwise takes
-// NCCL's resources back, when all work is done. NCCL's own wait for its kernels is part of both: what stands before
+// NCCL's resources back, when all work is done. Both include NCCL's own wait for its kernels: what stands before
 // these in their streams has to end.
 #ifndef SHOAL_WORKER_DEVICE_DEVICE_COMM_H_
 #define SHOAL_WORKER_DEVICE_DEVICE_COMM_H_
@@ -61,7 +61,7 @@ class DeviceComm {
   // text says what to do.
   static absl::Status CheckReduces(DataType dtype, ReduceOp op, double premul_factor);
 
-  // Puts kernels into the stream, in place: after them the own part of the tensor holds the node's sum. The stream is
+  // Puts kernels into the stream, in place: after them this rank's part holds the node's sum. The stream is
   // not a thread's default one: NCCL's thread has another. kPremulSum multiplies each contribution first. kAvg is
   // summed, and divided by the number of ranks if they are `all` of the group. Internal: what NCCL said; no further
   // call succeeds then. Aborted: Abort was called. Unimplemented: as CheckReduces; nothing was put into the stream.

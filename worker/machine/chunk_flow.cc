@@ -31,21 +31,26 @@ ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const
       options_(*shared.options),
       connections_(*shared.connections),
       tally_(*shared.tally),
+      staging_(info_, options_.staging_arena),
       ops_(info_->id),
-      links_(info_->map, generation, ops_.first(), &connections_),
+      links_(handle_, generation, info_->map, ops_.first(), &connections_),
       server_waits_(shared.server_waits, info_->id, *info_->map),
-      results_(info_->max_chunk_bytes, options_.staging_arena) {
+      results_(&staging_) {
   tally_.NoteEpoch(links_.epoch());
+}
+
+void ChunkFlow::Sign(FrameType type, FrameHeader* header) const {
+  header->type = type;
+  header->group = info_->id;
+  header->epoch = links_.epoch();
+  header->rank = info_->rank;
+  header->landed_watermark = landed_watermark();
+  header->commit_watermark = commit_watermark();
 }
 
 FrameHeader ChunkFlow::Header(FrameType type) const {
   FrameHeader header;
-  header.type = type;
-  header.group = info_->id;
-  header.epoch = links_.epoch();
-  header.rank = info_->rank;
-  header.landed_watermark = landed_watermark();
-  header.commit_watermark = commit_watermark();
+  Sign(type, &header);
   return header;
 }
 
@@ -57,16 +62,15 @@ void ChunkFlow::Greet(uint32_t shard, WorkerActions* actions) {
   link.Greet(landed_watermark());
   FrameHeader header = Header(FrameType::kHello);
   header.op = newest_result();
-  actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), MakeHello(header, info_->token)});
+  actions->push_back(WorkerSendNoteAction{link.peer(), MakeHello(header, info_->token)});
 }
 
 absl::Status ChunkFlow::Welcome(uint32_t shard, uint32_t credit_chunks) {
   const uint32_t credit = StagingMemory::Places(std::min(credit_chunks, kMostCreditChunks), info_->max_chunk_bytes);
-  absl::StatusOr<std::shared_ptr<StagingMemory>> staging =
-      StagingMemory::Allocate(credit, info_->max_chunk_bytes, options_.staging_arena);
+  const bool for_device =
+      std::any_of(ops_.begin(), ops_.end(), [](const WorkerOp& op) { return op.on_device() && !op.reported(); });
+  absl::StatusOr<std::shared_ptr<StagingMemory>> staging = staging_.Allocate(credit, for_device);
   if (!staging.ok()) return staging.status();
-  const auto is_on_device = [](const WorkerOp& op) { return op.on_device() && !op.reported(); };
-  if (!(*staging)->is_in_arena() && std::any_of(ops_.begin(), ops_.end(), is_on_device)) return ArenaIsFull();
   links_[shard].Welcome(credit, *std::move(staging));
   return absl::OkStatus();
 }
@@ -76,34 +80,16 @@ void ChunkFlow::AskAboutCommit(WorkerActions* actions) {
   header.op = newest_result();  // the others may never call an op without elements that came after it
   for (ShardLink& link : links_) {
     if (!link.TakeCommitQuestion(landed_watermark())) continue;
-    actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), MakeNote(header)});
+    actions->push_back(WorkerSendNoteAction{link.peer(), MakeNote(header)});
   }
 }
 
 void ChunkFlow::AskWhoHasGoneOn(WorkerActions* actions) const {
   const Note note = MakeNote(Header(FrameType::kCommit));
   for (const ShardLink& link : links_) {
-    if (!link.welcomed() || !connections_.IsUp(link.connection())) continue;
-    actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), note});
+    if (!link.welcomed() || !link.is_up()) continue;
+    actions->push_back(WorkerSendNoteAction{link.peer(), note});
   }
-}
-
-FrameHeader ChunkFlow::PushHeader(const WorkerOp& op, ChunkNumber chunk) const {
-  FrameHeader header = Header(FrameType::kPush);
-  header.op = op.number();
-  header.bucket_elements = op.layout().element_count();
-  header.first_element = op.layout().plan().FirstElement(chunk);
-  header.chunk_elements = op.layout().plan().ElementCount(chunk);
-  header.chunk = chunk;
-  header.dtype = op.layout().type_on_wire();
-  header.narrowed = op.layout().narrowed();
-  header.reduce_op = op.command().reduce_op;
-  header.premul_factor = op.command().premul_factor;
-  return header;
-}
-
-uint64_t ChunkFlow::TokenOf(uint32_t shard, uint16_t cell) const {
-  return OperationToken{handle_.value(), links_.generation(), static_cast<uint16_t>(shard), cell}.Pack();
 }
 
 ShardLink& ChunkFlow::FindLink(OperationToken token) {
@@ -118,6 +104,18 @@ void ChunkFlow::Submit(const SubmitCommand& command, Now now, WorkerActions* act
   if (op.chunk_count() > 0) return;
   ReportOp(&op, absl::OkStatus(), now, actions);
   AdvanceWatermark(now);
+}
+
+absl::Status ChunkFlow::MakeReachableByDevices() {
+  for (ShardLink& link : links_) {
+    if (link.staging() == nullptr || link.staging()->is_in_arena()) continue;
+    // The arena was full when the link was welcomed.
+    if (!link.MayChangeStaging()) return staging_.ArenaIsFull();
+    absl::StatusOr<std::shared_ptr<StagingMemory>> memory = staging_.Allocate(link.credit(), /*for_device=*/true);
+    if (!memory.ok()) return memory.status();
+    link.ChangeStaging(*std::move(memory));
+  }
+  return absl::OkStatus();
 }
 
 void ChunkFlow::SetReadyElements(OpNumber number, uint64_t elements) {
@@ -142,23 +140,16 @@ void ChunkFlow::NoteMissingRanks(uint32_t shard, const FrameHeader& header, cons
 }
 
 void ChunkFlow::Push(Now now, WorkerActions* actions) {
-  const uint32_t look_ahead = info_->look_ahead_chunks;
   // The first op of which this call pushes the first chunk: nothing is waited for between that chunk and those after
   // it.
   std::optional<OpNumber> first_begun;
-  for (auto shard = links_.FindNextShard(ops_, commit_watermark(), look_ahead); shard.has_value();
-       shard = links_.FindNextShard(ops_, commit_watermark(), look_ahead)) {
-    ShardLink& link = links_[*shard];
-    const uint16_t cell = link.Push(landed_watermark());
-    const ChunkPlace place = link.chunk(cell).place();
+  while (const auto turn = links_.TakeTurn(ops_, commit_watermark(), info_->look_ahead_chunks)) {
+    const ChunkPlace place = links_[turn->shard].chunk(turn->cell).place();
     results_.NotePushed(place);
-    server_waits_.OnPushed(*shard, now);
+    server_waits_.OnPushed(turn->shard, now);
     if (place.chunk == ChunkNumber(0) && !first_begun.has_value()) first_begun = place.op;
-    PushPace pace = {.in_one_go = first_begun.has_value() && place.op >= *first_begun};
-    if (links_.HasNext(*shard, ops_, commit_watermark())) {
-      pace.in_flight = static_cast<uint8_t>(std::min<uint64_t>(links_.InFlight(), UINT8_MAX));
-    }
-    PushChunk(*shard, cell, pace, actions);
+    const bool in_one_go = first_begun.has_value() && place.op >= *first_begun;
+    PushChunk(turn->shard, turn->cell, {.in_one_go = in_one_go, .in_flight = turn->in_flight}, actions);
   }
   const bool due = commit_note_at_ns_ != kNoDeadline && now.monotonic_ns >= commit_note_at_ns_;
   if (due && landed_watermark() > OpNumber(0)) SendCommitNotes(actions);
@@ -168,45 +159,40 @@ void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, PushPace pace, WorkerAc
   ShardLink& link = links_[shard];
   const ChunkNumber chunk = link.chunk(cell).place().chunk;
   WorkerOp& op = *ops_.Find(link.chunk(cell).place().op);
-  link.StartSend(cell, /*from_tensor=*/!op.staged(), pace);
+  link.chunk(cell).StartSend(/*from_tensor=*/!op.staged(), pace);
   op.StartOperation();
   if (!op.staged()) return SendChunk(shard, cell, op, op.Chunk(chunk), actions);
-  std::byte* const place = link.staging()->Place(cell);
-  if (op.on_device()) {
-    link.StartCopy(cell);
-    return StartDeviceCopy(DeviceCopyKind::kContribution, shard, cell, &op, chunk, link.staging(), place, actions);
+  const DeviceCopyToken token = links_.CopyOf(DeviceCopyKind::kContribution, shard, cell, op.number());
+  if (GroupStaging::FromTensor(token, op, chunk, link.staging(), cell, actions)) {
+    SendChunk(shard, cell, op, link.staging()->Place(cell), actions);
+  } else {
+    link.chunk(cell).StartCopy();
   }
-  actions->push_back(WorkerNarrowAction{.type = op.layout().type_on_wire(),
-                                        .staging = link.staging(),
-                                        .tensor = op.Chunk(chunk),
-                                        .place = place,
-                                        .elements = op.layout().plan().ElementCount(chunk)});
-  SendChunk(shard, cell, op, place, actions);
 }
 
 void ChunkFlow::SendChunk(uint32_t shard, uint16_t cell, const WorkerOp& op, const std::byte* data,
                           WorkerActions* actions) {
   const ShardLink& link = links_[shard];
   const ChunkNumber chunk = link.chunk(cell).place().chunk;
-  FrameHeader header = PushHeader(op, chunk);
+  FrameHeader header = op.HeaderOf(chunk);
+  Sign(FrameType::kPush, &header);
   header.in_one_go = link.chunk(cell).pace().in_one_go;
   header.in_flight = link.chunk(cell).pace().in_flight;
   const uint64_t bytes = op.layout().BytesOnWire(chunk);
   connections_.CountPushed(link.connection(), bytes);
   tally_.CountPush(bytes);
-  actions->push_back(WorkerSendAction{.peer = connections_.peer(link.connection()),
+  actions->push_back(WorkerSendAction{.peer = link.peer(),
                                       .header = EncodeHeader(header),
                                       .data = data,
                                       .bytes = bytes,
-                                      .token = TokenOf(shard, cell)});
+                                      .token = links_.OperationOf(shard, cell)});
 }
 
 void ChunkFlow::SendCommitNotes(WorkerActions* actions) {
   commit_note_at_ns_ = kNoDeadline;
   for (ShardLink& link : links_) {
     if (!link.TakeWatermark(landed_watermark())) continue;
-    actions->push_back(
-        WorkerSendNoteAction{connections_.peer(link.connection()), MakeNote(Header(FrameType::kCommit))});
+    actions->push_back(WorkerSendNoteAction{link.peer(), MakeNote(Header(FrameType::kCommit))});
   }
 }
 
@@ -229,7 +215,7 @@ absl::Status ChunkFlow::OnOffered(uint32_t shard, const FrameHeader& header, con
     return absl::InternalError(absl::StrCat(connections_.Describe(link.connection()), " sent a result for op ",
                                             header.op.value(), " that does not fit what was pushed"));
   }
-  link.Hold(*cell, event.offer);
+  link.chunk(*cell).Hold(event.offer);
   TakeHeldResult(shard, *cell, actions);
   return absl::OkStatus();
 }
@@ -242,13 +228,13 @@ void ChunkFlow::TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* act
   // What is staged is sent from memory of its own.
   if (retired_.ReadsTensor(place)) return;
   op.StartOperation();
-  const OfferId offer = link.StartLanding(cell);
+  const OfferId offer = link.chunk(cell).StartLanding();
   std::byte* const tensor = op.Chunk(place.chunk);
   actions->push_back(WorkerAcceptAction{.offer = offer,
                                         .data = link.staging()->Place(cell),
                                         .data_at_once = op.staged() ? nullptr : tensor,
                                         .bytes = op.layout().BytesOnWire(place.chunk),
-                                        .token = TokenOf(shard, cell)});
+                                        .token = links_.OperationOf(shard, cell)});
 }
 
 absl::Status ChunkFlow::OnSent(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions) {
@@ -258,7 +244,7 @@ absl::Status ChunkFlow::OnSent(OperationToken token, const absl::Status& status,
   }
   ShardLink& link = FindLink(token);
   WorkerOp* const op = ops_.Find(link.chunk(token.cell).place().op);
-  const bool again = link.EndSend(token.cell);
+  const bool again = link.chunk(token.cell).EndSend();
   EndOperation(op, now, actions);
   if (failed()) return absl::OkStatus();
   if (IsRetired(token)) return EndRetired(op, now, actions);
@@ -277,8 +263,9 @@ absl::Status ChunkFlow::OnSent(OperationToken token, const absl::Status& status,
 
 absl::Status ChunkFlow::OnLanded(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions) {
   ShardLink& link = FindLink(token);
-  WorkerOp* const op = ops_.Find(link.chunk(token.cell).place().op);
-  link.EndLanding(token.cell, status.ok());
+  ChunkInFlight& chunk = link.chunk(token.cell);
+  WorkerOp* const op = ops_.Find(chunk.place().op);
+  chunk.EndLanding(status.ok());
   EndOperation(op, now, actions);
   if (failed()) return absl::OkStatus();
   if (IsRetired(token)) return EndRetired(op, now, actions);
@@ -286,38 +273,65 @@ absl::Status ChunkFlow::OnLanded(OperationToken token, const absl::Status& statu
     const std::string what =
         absl::StrCat("a result from ", connections_.Describe(link.connection()), " did not arrive: ", status.message());
     // The tensor may hold neither the contribution nor the result now.
-    if (link.chunk(token.cell).WasTakenAtOnce()) return absl::UnavailableError(what);
+    if (chunk.WasTakenAtOnce()) return absl::UnavailableError(what);
     return OperationFailed(&link, what, actions);
   }
-  if (op->on_device()) {
-    link.StartCopy(token.cell);
+  const ChunkNumber number = chunk.place().chunk;
+  const bool is_beside = op->staged() || chunk.WasTakenBeside();
+  const DeviceCopyToken copy = links_.CopyOf(DeviceCopyKind::kResult, token.shard, token.cell, op->number());
+  if (is_beside && !GroupStaging::ToTensor(copy, *op, number, link.staging(), token.cell, actions)) {
+    chunk.StartCopy();
     op->StartOperation();
-    StartDeviceCopy(DeviceCopyKind::kResult, token.shard, token.cell, op, link.chunk(token.cell).place().chunk,
-                    link.staging(), link.staging()->Place(token.cell), actions);
     return absl::OkStatus();
   }
-  FinishChunk(token.shard, token.cell, op, now, actions);
+  FinishChunk(token.shard, token.cell, op, now);
   return EndOpIfDone(op, now, actions);
 }
 
-void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now, WorkerActions* actions) {
+absl::Status ChunkFlow::OnDeviceCopyEnded(const DeviceCopyEnded& ended, Now now, WorkerActions* actions) {
+  const OperationToken token = TokenOf(ended.token);
+  WorkerOp* const op = ops_.Find(ended.token.op);
+  const bool goes_on = !failed() && ended.status.ok();
+  bool was_retired = false;
+  switch (ended.token.kind) {
+    case DeviceCopyKind::kContribution: {
+      ShardLink& link = FindLink(token);
+      ChunkInFlight& chunk = link.chunk(token.cell);
+      chunk.EndCopy();
+      was_retired = IsRetired(token);
+      if (goes_on && !was_retired && link.welcomed()) {
+        SendChunk(token.shard, token.cell, *op, link.staging()->Place(token.cell), actions);
+        return absl::OkStatus();
+      }
+      chunk.EndSend();  // it is pushed to the chunk's next owner, if at all
+      break;
+    }
+    case DeviceCopyKind::kResult:
+      // The group does not move before this copy has ended.
+      links_[token.shard].chunk(token.cell).EndCopy();
+      if (goes_on) FinishChunk(token.shard, token.cell, op, now);
+      break;
+    case DeviceCopyKind::kHandOver:
+      if (goes_on && !IsRetired(token) && links_[token.shard].in_use()) {
+        SendHandOver(token.cell, actions);
+      } else {
+        results_.EndHandOver(token.cell);
+      }
+      break;
+    case DeviceCopyKind::kKept:
+      break;
+  }
+  EndOperation(op, now, actions);
+  if (failed()) return absl::OkStatus();
+  if (!ended.status.ok()) return ended.status;
+  return was_retired ? EndRetired(op, now, actions) : EndOpIfDone(op, now, actions);
+}
+
+void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now) {
   ShardLink& link = links_[shard];
   const ChunkPlace place = link.chunk(cell).place();
-  const OpLayout& layout = op->layout();
-  const uint64_t bytes = layout.BytesOnWire(place.chunk);
+  const uint64_t bytes = op->layout().BytesOnWire(place.chunk);
   op->ForgetMissingRanks(shard, place.chunk);
-  if (op->on_device()) {
-    // It was copied there.
-  } else if (layout.narrowed()) {
-    actions->push_back(WorkerWidenAction{.type = layout.type_on_wire(),
-                                         .staging = link.staging(),
-                                         .place = link.staging()->Place(cell),
-                                         .tensor = op->Chunk(place.chunk),
-                                         .elements = layout.plan().ElementCount(place.chunk)});
-  } else if (link.chunk(cell).WasTakenBeside()) {
-    actions->push_back(WorkerCopyAction{
-        .staging = link.staging(), .from = link.staging()->Place(cell), .to = op->Chunk(place.chunk), .bytes = bytes});
-  }
   connections_.CountPulled(link.connection(), bytes);
   tally_.CountPull(bytes);
   op->Land(place.chunk);
@@ -344,7 +358,7 @@ absl::Status ChunkFlow::OperationFailed(ShardLink* link, const std::string& what
 }
 
 void ChunkFlow::Cut(ShardLink* link, WorkerActions* actions) {
-  if (link->TakeCut()) actions->push_back(WorkerClosePeerAction{connections_.peer(link->connection())});
+  if (link->TakeCut()) actions->push_back(WorkerClosePeerAction{link->peer()});
 }
 
 // ---- the ends of ops ----
@@ -353,7 +367,9 @@ absl::Status ChunkFlow::EndOpIfDone(WorkerOp* op, Now now, WorkerActions* action
   if (op->reported() || !op->AllLanded() || op->busy()) return absl::OkStatus();
   if (!op->results_kept()) {
     op->NoteResultsKept();
-    if (absl::Status kept = KeepResults(op, actions); !kept.ok()) return kept;
+    if (info_->size() > 1) {
+      if (absl::Status kept = results_.Keep(op, links_, actions); !kept.ok()) return kept;
+    }
     if (op->busy()) return absl::OkStatus();  // results are copied from a device
   }
   server_waits_.OnOpDone(op->chunk_count(), now);
@@ -391,8 +407,8 @@ void ChunkFlow::Fail(absl::Status why, Now now, WorkerActions* actions) {
   if (LacksMemory(failure_)) header.refusal = Refusal::kGroupLackedMemory;
   const Note note = MakeTextNote(header, std::string_view(text.data(), text.size()));
   for (ShardLink& link : links_) {
-    if (link.in_use() && connections_.IsUp(link.connection())) {
-      actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), note});
+    if (link.in_use() && link.is_up()) {
+      actions->push_back(WorkerSendNoteAction{link.peer(), note});
     }
     for (const OfferId offer : link.DropHeld()) actions->push_back(WorkerDeclineAction{offer});
   }
@@ -412,7 +428,7 @@ void ChunkFlow::MoveTo(std::shared_ptr<const ShardMap> map, uint16_t generation,
     for (const OfferId offer : link.DropHeld()) actions->push_back(WorkerDeclineAction{offer});
   }
   results_.LeaveEpoch(links_, ops_);
-  EpochLinks fresh(std::move(map), generation, ops_.first(), &connections_);
+  EpochLinks fresh(handle_, generation, std::move(map), ops_.first(), &connections_);
   retired_.Add(std::exchange(links_, std::move(fresh)), now.monotonic_ns + options_.force_after_ns);
   ops_.Deal(links_.map());
   server_waits_.MoveTo(links_.map());
@@ -420,9 +436,8 @@ void ChunkFlow::MoveTo(std::shared_ptr<const ShardMap> map, uint16_t generation,
 }
 
 void ChunkFlow::TellLeaving(const ShardLink& link, WorkerActions* actions) const {
-  if (!link.in_use() || !connections_.IsUp(link.connection())) return;
-  actions->push_back(
-      WorkerSendNoteAction{connections_.peer(link.connection()), MakeNote(Header(FrameType::kLeaveGroup))});
+  if (!link.in_use() || !link.is_up()) return;
+  actions->push_back(WorkerSendNoteAction{link.peer(), MakeNote(Header(FrameType::kLeaveGroup))});
 }
 
 void ChunkFlow::TickRetired(Now now, WorkerActions* actions) {
@@ -438,93 +453,38 @@ void ChunkFlow::CutWhatHoldsMemory(WorkerActions* actions) {
   for (ShardLink& link : links_) {
     if (link.IsInTransport()) Cut(&link, actions);
   }
-  results_.ForEachHandOver(
-      [&](uint32_t connection) { actions->push_back(WorkerClosePeerAction{connections_.peer(connection)}); });
+  results_.ForEachHandOver([&](PeerId peer) { actions->push_back(WorkerClosePeerAction{peer}); });
 }
 
 // ---- for other ranks ----
 
-absl::Status ChunkFlow::KeepResults(WorkerOp* op, WorkerActions* actions) {
-  if (info_->size() == 1) return absl::OkStatus();
-  for (const ChunkNumber chunk : results_.TakeUnproven(op->number(), links_)) {
-    const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.Keep(PushHeader(*op, chunk));
-    if (!memory.ok()) return memory.status();
-    if (op->on_device()) {
-      if (!(*memory)->is_in_arena()) return ArenaIsFull();
-      op->StartOperation();
-      StartDeviceCopy(DeviceCopyKind::kKept, /*shard=*/0, /*cell=*/0, op, chunk, *memory, (*memory)->Place(0), actions);
-    } else {
-      CopyResult(*op, chunk, *memory, actions);
-    }
-  }
-  return absl::OkStatus();
-}
-
-void ChunkFlow::CopyResult(const WorkerOp& op, ChunkNumber chunk, const std::shared_ptr<StagingMemory>& memory,
-                           WorkerActions* actions) {
-  if (op.layout().narrowed()) {
-    // Every 16-bit number has its float32 number and back: these are the bits that came.
-    actions->push_back(WorkerNarrowAction{.type = op.layout().type_on_wire(),
-                                          .staging = memory,
-                                          .tensor = op.Chunk(chunk),
-                                          .place = memory->Place(0),
-                                          .elements = op.layout().plan().ElementCount(chunk)});
-  } else {
-    actions->push_back(WorkerCopyAction{
-        .staging = memory, .from = op.Chunk(chunk), .to = memory->Place(0), .bytes = op.layout().BytesOnWire(chunk)});
-  }
-}
-
 absl::Status ChunkFlow::OnAsk(uint32_t shard, const FrameHeader& header, WorkerActions* actions) {
-  WorkerOp* const op = ops_.Find(header.op);
-  if (op == nullptr || op->reported()) {
-    // Its memory is the caller's again.
-    const RetainedResults::Result* result = results_.Find({header.op, header.chunk});
-    if (result != nullptr) HandOver(shard, result->header, result->memory, actions);
-    return absl::OkStatus();
-  }
-  // What has not landed is pushed as contribution, or was.
-  if (header.chunk.value() >= op->chunk_count() || !op->HasLanded(header.chunk)) return absl::OkStatus();
-  const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.TakeMemory();
-  if (!memory.ok()) return memory.status();
-  if (op->on_device()) {
-    if (!(*memory)->is_in_arena()) return ArenaIsFull();
-    HandOverFromDevice(shard, op, header.chunk, *memory, actions);
-  } else {
-    CopyResult(*op, header.chunk, *memory, actions);
-    HandOver(shard, PushHeader(*op, header.chunk), *memory, actions);
-  }
+  const absl::StatusOr<std::optional<uint16_t>> index =
+      results_.OnAsk(ops_.Find(header.op), {header.op, header.chunk}, shard, links_, actions);
+  if (!index.ok()) return index.status();
+  if (index->has_value()) SendHandOver(**index, actions);
   return absl::OkStatus();
-}
-
-void ChunkFlow::HandOver(uint32_t shard, const FrameHeader& of, const std::shared_ptr<StagingMemory>& memory,
-                         WorkerActions* actions) {
-  const std::optional<uint16_t> index =
-      results_.StartHandOver({.memory = memory, .connection = links_[shard].UseOfConnection(), .header = of});
-  if (index.has_value()) SendHandOver(*index, actions);
 }
 
 void ChunkFlow::SendHandOver(uint16_t index, WorkerActions* actions) {
   const ResultKeeper::HandOver& hand_over = results_.FindHandOver(index);
   FrameHeader header = hand_over.header;
-  header.epoch = links_.epoch();
-  header.landed_watermark = landed_watermark();
-  header.commit_watermark = commit_watermark();
+  Sign(FrameType::kPush, &header);
   header.contributors = info_->size();
   tally_.CountHandOver();
   results_.NoteSent(index);
-  actions->push_back(WorkerSendAction{.peer = connections_.peer(hand_over.connection.index()),
+  actions->push_back(WorkerSendAction{.peer = hand_over.connection.peer(),
                                       .header = EncodeHeader(header),
                                       .data = hand_over.memory->Place(0),
                                       .bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype),
-                                      .token = TokenOf(OperationToken::kHandOver, index)});
+                                      .token = links_.OperationOf(OperationToken::kHandOver, index)});
 }
 
 absl::Status ChunkFlow::OnPreempted(uint32_t shard, const FrameHeader& header, WorkerActions* actions) {
   ShardLink& link = links_[shard];
   const std::optional<uint16_t> cell = link.FindCell({header.op, header.chunk});
   if (!cell.has_value()) return OnAsk(shard, header, actions);
-  if (link.Preempt(*cell)) PushChunk(shard, *cell, PushPace(), actions);
+  if (link.chunk(*cell).Preempt()) PushChunk(shard, *cell, PushPace(), actions);
   return absl::OkStatus();
 }
 

@@ -1,10 +1,11 @@
-// The chunks of a group's ops on their way: pushed to their owners in the order that all ranks share, within each
-// shard's credit; results taken into the tensors; ops reported when all of theirs are there.
+// The chunks of a group's ops on their way: pushed to their owners when the links say so (EpochLinks::TakeTurn);
+// results taken into the tensors; ops reported when all of theirs are there.
 //
-// Owns the group's ops, its links of this epoch and of those that are over, and what it keeps for other ranks; others
-// look at them and change them through the functions below alone. Tells the servers of this rank's landed watermark.
-// What ends the group comes out as an error; Fail is called then. After Fail nothing is pushed or taken, and each op is
-// reported when the transport, and copies from and to a device, are done with its memory. One thread.
+// Owns the group's ops, its links of this epoch and of those that are over, the memory in which chunks cross the
+// network, and what it keeps for other ranks; others look at them and change them through the functions below alone.
+// Tells the servers of this rank's landed watermark. What ends the group comes out as an error; Fail is called then.
+// After Fail nothing is pushed or taken, and each op is reported when the transport, and copies from and to a device,
+// are done with its memory. One thread.
 #ifndef SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_
 #define SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_
 
@@ -18,6 +19,7 @@
 #include "core/now.h"
 #include "worker/machine/connections.h"
 #include "worker/machine/epoch_links.h"
+#include "worker/machine/group_staging.h"
 #include "worker/machine/op_queue.h"
 #include "worker/machine/operation_token.h"
 #include "worker/machine/result_keeper.h"
@@ -112,7 +114,7 @@ class ChunkFlow {
 
   // ---- the ends of transport operations ----
 
-  void OnAcceptStarted(OperationToken token, bool at_once) { FindLink(token).NoteTaken(token.cell, at_once); }
+  void OnAcceptStarted(OperationToken token, bool at_once) { FindLink(token).chunk(token.cell).NoteTaken(at_once); }
   // ResourceExhausted: no memory for results that are to be kept. Unavailable: the operation failed, and the group does
   // not survive that.
   absl::Status OnSent(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions);
@@ -145,24 +147,17 @@ class ChunkFlow {
   static OperationToken TokenOf(const DeviceCopyToken& copy) {
     return {copy.group.value(), copy.generation, copy.shard, copy.cell};
   }
-  absl::Status ArenaIsFull() const;
-  FrameHeader PushHeader(const WorkerOp& op, ChunkNumber chunk) const;
-  uint64_t TokenOf(uint32_t shard, uint16_t cell) const;
+  // Puts into the header what every message says of this rank.
+  void Sign(FrameType type, FrameHeader* header) const;
 
   void PushChunk(uint32_t shard, uint16_t cell, PushPace pace, WorkerActions* actions);
   // Of what PushChunk has begun, `data` being in host memory.
   void SendChunk(uint32_t shard, uint16_t cell, const WorkerOp& op, const std::byte* data, WorkerActions* actions);
   // Takes the cell's result, if there is one and the network is done with all pushes of the chunk.
   void TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* actions);
-  // The transport has written the result: it goes to the tensor (or is there), and the window moves on.
-  void FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now, WorkerActions* actions);
+  // The result is in the tensor, or the last action brings it there: the window moves on.
+  void FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now);
 
-  // Between a chunk of an op's tensor on a device and a place; `cell` as in DeviceCopyToken.
-  void StartDeviceCopy(DeviceCopyKind kind, uint32_t shard, uint16_t cell, WorkerOp* op, ChunkNumber chunk,
-                       std::shared_ptr<const StagingMemory> staging, std::byte* place, WorkerActions* actions);
-  absl::Status EndCopyOfContribution(const DeviceCopyEnded& ended, Now now, WorkerActions* actions);
-  absl::Status EndCopyOfResult(const DeviceCopyEnded& ended, Now now, WorkerActions* actions);
-  absl::Status EndCopyForOthers(const DeviceCopyEnded& ended, Now now, WorkerActions* actions);
   // An operation on a link of an epoch that is over has ended: results may have waited for it.
   absl::Status EndRetired(WorkerOp* op, Now now, WorkerActions* actions);
   // What an operation that failed means is said by the end of its connection, which follows, or is brought about.
@@ -172,15 +167,6 @@ class ChunkFlow {
   // Where the op's results are all in its tensor, it ends when the transport is done with that. ResourceExhausted: no
   // memory for those to be kept.
   absl::Status EndOpIfDone(WorkerOp* op, Now now, WorkerActions* actions);
-  absl::Status KeepResults(WorkerOp* op, WorkerActions* actions);
-  static void CopyResult(const WorkerOp& op, ChunkNumber chunk, const std::shared_ptr<StagingMemory>& memory,
-                         WorkerActions* actions);
-  // From memory that holds the result of the chunk that the header describes.
-  void HandOver(uint32_t shard, const FrameHeader& of, const std::shared_ptr<StagingMemory>& memory,
-                WorkerActions* actions);
-  // From a tensor on a device.
-  void HandOverFromDevice(uint32_t shard, WorkerOp* op, ChunkNumber chunk, const std::shared_ptr<StagingMemory>& memory,
-                          WorkerActions* actions);
   void SendHandOver(uint16_t index, WorkerActions* actions);
   // A transport operation on the op's memory has ended.
   void EndOperation(WorkerOp* op, Now now, WorkerActions* actions);
@@ -193,6 +179,7 @@ class ChunkFlow {
   const WorkerMachineOptions& options_;
   Connections& connections_;
   WorkerTally& tally_;
+  GroupStaging staging_;
   OpQueue ops_;
   EpochLinks links_;
   GroupServerWaits server_waits_;

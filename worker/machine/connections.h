@@ -32,20 +32,22 @@ class Connections {
   class Use {
    public:
     Use() = default;
+    // Connections::Find makes the first one of a connection.
+    Use(Connections* connections, uint32_t index, bool wants);
     Use(Use&& other) noexcept
         : connections_(std::exchange(other.connections_, nullptr)), index_(other.index_), wants_(other.wants_) {}
     Use& operator=(Use&& other) noexcept;
     ~Use() { Release(); }
 
     uint32_t index() const { return index_; }
+    bool is_up() const { return connections_->IsUp(index_); }
+    PeerId peer() const { return connections_->peer(index_); }
     // From now on it is not connected again on this one's behalf.
     void StopWanting();
     // Another use, on whose behalf it is not connected.
     Use WithoutWanting() const;
 
    private:
-    friend class Connections;
-    Use(Connections* connections, uint32_t index, bool wants);
     void Release();
 
     Connections* connections_ = nullptr;  // null: it uses nothing

@@ -12,9 +12,9 @@ uint64_t PositionOf(ChunkPlace place, const OpQueue& ops) {
 
 }  // namespace
 
-EpochLinks::EpochLinks(std::shared_ptr<const ShardMap> map, uint16_t generation, OpNumber first,
+EpochLinks::EpochLinks(GroupHandle group, uint16_t generation, std::shared_ptr<const ShardMap> map, OpNumber first,
                        Connections* connections)
-    : map_(std::move(map)), generation_(generation) {
+    : group_(group), map_(std::move(map)), generation_(generation) {
   links_.reserve(map_->shards().size());
   for (const Shard& shard : map_->shards()) {
     links_.emplace_back(connections->Find(shard.address, shard.server_name), first);
@@ -44,10 +44,8 @@ std::optional<uint32_t> EpochLinks::FindNextShard(const OpQueue& ops, OpNumber c
                                                   uint32_t look_ahead_chunks) {
   std::optional<uint32_t> best;
   for (uint32_t shard = 0; shard < links_.size(); ++shard) {
-    if (!links_[shard].CanPush() || !FindNext(shard, ops, commit_watermark)) continue;
-    const ChunkPlace next = links_[shard].next();
-    if (!ops.Find(next.op)->IsReady(next.chunk)) continue;
-    if (!best.has_value() || next < links_[*best].next()) best = shard;
+    if (!links_[shard].CanPush() || !HasReady(shard, ops, commit_watermark)) continue;
+    if (!best.has_value() || links_[shard].next() < links_[*best].next()) best = shard;
   }
   // The rest of the links are further ahead.
   if (!best.has_value() || look_ahead_chunks == 0) return best;
@@ -55,20 +53,27 @@ std::optional<uint32_t> EpochLinks::FindNextShard(const OpQueue& ops, OpNumber c
   return ahead < look_ahead_chunks ? best : std::nullopt;
 }
 
-bool EpochLinks::HasNext(uint32_t shard, const OpQueue& ops, OpNumber commit_watermark) {
+bool EpochLinks::HasReady(uint32_t shard, const OpQueue& ops, OpNumber commit_watermark) {
   if (!FindNext(shard, ops, commit_watermark)) return false;
   const ChunkPlace next = links_[shard].next();
   return ops.Find(next.op)->IsReady(next.chunk);
 }
 
-void EpochLinks::StopWanting() {
-  for (ShardLink& link : links_) link.StopWanting();
+std::optional<EpochLinks::Turn> EpochLinks::TakeTurn(const OpQueue& ops, OpNumber commit_watermark,
+                                                     uint32_t look_ahead_chunks) {
+  const std::optional<uint32_t> shard = FindNextShard(ops, commit_watermark, look_ahead_chunks);
+  if (!shard.has_value()) return std::nullopt;
+  Turn turn = {.shard = *shard, .cell = links_[*shard].Push(ops.landed_watermark())};
+  if (HasReady(*shard, ops, commit_watermark)) {
+    uint64_t in_flight = 0;
+    for (const ShardLink& link : links_) in_flight += link.in_flight();
+    turn.in_flight = static_cast<uint8_t>(std::min<uint64_t>(in_flight, UINT8_MAX));
+  }
+  return turn;
 }
 
-uint64_t EpochLinks::InFlight() const {
-  uint64_t in_flight = 0;
-  for (const ShardLink& link : links_) in_flight += link.in_flight();
-  return in_flight;
+void EpochLinks::StopWanting() {
+  for (ShardLink& link : links_) link.StopWanting();
 }
 
 bool EpochLinks::AllGreeted() const {

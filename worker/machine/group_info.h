@@ -49,7 +49,7 @@ struct GroupInfo {
 
   GroupId whole_group = {};  // names the group on all of its ranks, though each rail has an id of its own
 
-  // A part of a group with rails, and not the group that callers know.
+  // One rail of a group with rails, and not the group that callers know.
   bool is_rail() const { return node_reduce == NodeReduceMode::kRails && rail == nullptr; }
   uint32_t size() const { return static_cast<uint32_t>(job_ranks.size()); }
   // How many ranks of the group this node has, their ranks in the group, and this worker's place among them. (Where

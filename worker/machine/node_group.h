@@ -1,7 +1,7 @@
 // One group whose ranks reduce among those of their node, through the port worker/local_reduce/local_reduce.h, from its
 // opening to its end. If they are all on one node (NodeReduceMode::kNodeAlone) that is all, and it has no servers.
 //
-// If they are on several nodes (kRails), this rank's part of each tensor crosses the nodes through its rail: a
+// If they are on several nodes (kRails), of each tensor this rank's part crosses the nodes through its rail: a
 // WorkerGroup whose ranks have the same local rank, one on each node. The rail has an op for each op of the group, with
 // the same number, also where the part is empty. A part is pushed to servers as far as the node's sum is there. The
 // node's other ranks get it as far as the result is there.

@@ -44,7 +44,46 @@ std::span<const ChunkNumber> ResultKeeper::TakeUnproven(OpNumber op, const Epoch
 void ResultKeeper::Commit(OpNumber watermark) {
   if (watermark <= commit_watermark_) return;
   commit_watermark_ = watermark;
-  retained_.Commit(watermark);
+  std::erase_if(retained_, [&](Result& result) {
+    if (result.header.op > watermark) return false;
+    staging_.GiveChunk(std::move(result.memory));
+    return true;
+  });
+}
+
+absl::Status ResultKeeper::Keep(WorkerOp* op, const EpochLinks& links, WorkerActions* actions) {
+  for (const ChunkNumber chunk : TakeUnproven(op->number(), links)) {
+    absl::StatusOr<std::shared_ptr<StagingMemory>> memory = staging_.TakeChunk(op->on_device());
+    if (!memory.ok()) return memory.status();
+    const DeviceCopyToken token = links.CopyOf(DeviceCopyKind::kKept, /*shard=*/0, /*cell=*/0, op->number());
+    if (!GroupStaging::FromTensor(token, *op, chunk, *memory, /*place=*/0, actions)) op->StartOperation();
+    retained_.push_back({op->HeaderOf(chunk), *std::move(memory)});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<uint16_t>> ResultKeeper::OnAsk(WorkerOp* op, ChunkPlace place, uint32_t shard,
+                                                            const EpochLinks& links, WorkerActions* actions) {
+  if (op == nullptr || op->reported()) {
+    // Its memory is the caller's again.
+    const auto kept = std::find_if(retained_.begin(), retained_.end(), [&](const Result& result) {
+      return result.header.op == place.op && result.header.chunk == place.chunk;
+    });
+    if (kept == retained_.end()) return std::nullopt;
+    return StartHandOver(
+        {.memory = kept->memory, .connection = links[shard].UseOfConnection(), .header = kept->header});
+  }
+  // What has not landed is pushed as contribution, or was.
+  if (place.chunk.value() >= op->chunk_count() || !op->HasLanded(place.chunk)) return std::nullopt;
+  const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = staging_.TakeChunk(op->on_device());
+  if (!memory.ok()) return memory.status();
+  const std::optional<uint16_t> index = StartHandOver(
+      {.memory = *memory, .connection = links[shard].UseOfConnection(), .header = op->HeaderOf(place.chunk)});
+  if (!index.has_value()) return std::nullopt;
+  const DeviceCopyToken token = links.CopyOf(DeviceCopyKind::kHandOver, shard, *index, place.op);
+  if (GroupStaging::FromTensor(token, *op, place.chunk, *memory, /*place=*/0, actions)) return index;
+  op->StartOperation();
+  return std::nullopt;
 }
 
 std::optional<uint16_t> ResultKeeper::StartHandOver(HandOver hand_over) {
@@ -59,7 +98,7 @@ std::optional<uint16_t> ResultKeeper::StartHandOver(HandOver hand_over) {
 
 void ResultKeeper::EndHandOver(uint16_t index) {
   HandOver ended = std::exchange(hand_overs_[index], {});
-  retained_.GiveMemory(std::move(ended.memory));
+  staging_.GiveChunk(std::move(ended.memory));
 }
 
 bool ResultKeeper::HandsOver() const {
@@ -67,9 +106,9 @@ bool ResultKeeper::HandsOver() const {
                      [](const HandOver& each) { return each.memory != nullptr; });
 }
 
-void ResultKeeper::ForEachHandOver(absl::FunctionRef<void(uint32_t)> each) const {
+void ResultKeeper::ForEachHandOver(absl::FunctionRef<void(PeerId)> each) const {
   for (const HandOver& hand_over : hand_overs_) {
-    if (hand_over.memory != nullptr && hand_over.is_in_transport) each(hand_over.connection.index());
+    if (hand_over.memory != nullptr && hand_over.is_in_transport) each(hand_over.connection.peer());
   }
 }
 

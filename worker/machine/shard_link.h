@@ -30,6 +30,8 @@ class ShardLink {
   ShardLink(Connections::Use connection, OpNumber first) : connection_(std::move(connection)), next_{.op = first} {}
 
   uint32_t connection() const { return connection_.index(); }
+  bool is_up() const { return connection_.is_up(); }
+  PeerId peer() const { return connection_.peer(); }
   // From now on it is not connected again on this link's behalf.
   void StopWanting() { connection_.StopWanting(); }
   Connections::Use UseOfConnection() const { return connection_.WithoutWanting(); }
@@ -75,21 +77,13 @@ class ShardLink {
   // Gives next() a cell; FindNext and CanPush hold. The push carries the watermark.
   uint16_t Push(OpNumber landed_watermark);
   size_t cell_count() const { return cells_.size(); }
+  ChunkInFlight& chunk(uint16_t cell) { return cells_[cell]; }
   const ChunkInFlight& chunk(uint16_t cell) const { return cells_[cell]; }
   // The cell of the chunk; nullopt: it is not in flight.
   std::optional<uint16_t> FindCell(ChunkPlace place) const;
   // Chunks of the op are in flight.
   bool HoldsChunkOf(OpNumber op) const;
 
-  void StartSend(uint16_t cell, bool from_tensor, PushPace pace) { cells_[cell].StartSend(from_tensor, pace); }
-  bool EndSend(uint16_t cell) { return cells_[cell].EndSend(); }
-  bool Preempt(uint16_t cell) { return cells_[cell].Preempt(); }
-  void Hold(uint16_t cell, OfferId offer) { cells_[cell].Hold(offer); }
-  OfferId StartLanding(uint16_t cell) { return cells_[cell].StartLanding(); }
-  void NoteTaken(uint16_t cell, bool at_once) { cells_[cell].NoteTaken(at_once); }
-  void EndLanding(uint16_t cell, bool whole) { cells_[cell].EndLanding(whole); }
-  void StartCopy(uint16_t cell) { cells_[cell].StartCopy(); }
-  void EndCopy(uint16_t cell) { cells_[cell].EndCopy(); }
   // The chunk's result is in the tensor: the window moves on.
   void Finish(uint16_t cell);
   // Offers that are held: they are to be declined.

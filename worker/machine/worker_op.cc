@@ -10,6 +10,20 @@ WorkerOp::WorkerOp(OpNumber number, const SubmitCommand& command, uint64_t first
       landed_(command.layout.chunk_count(), false),
       wait_(command.submitted_ns, command.deadline_ns) {}
 
+FrameHeader WorkerOp::HeaderOf(ChunkNumber chunk) const {
+  FrameHeader header;
+  header.op = number_;
+  header.bucket_elements = layout().element_count();
+  header.first_element = layout().plan().FirstElement(chunk);
+  header.chunk_elements = layout().plan().ElementCount(chunk);
+  header.chunk = chunk;
+  header.dtype = layout().type_on_wire();
+  header.narrowed = layout().narrowed();
+  header.reduce_op = command_.reduce_op;
+  header.premul_factor = command_.premul_factor;
+  return header;
+}
+
 void WorkerOp::Deal(uint32_t rotation) {
   if (missing_ranks_.missing_count > 0) missing_before_move_ = missing_ranks_;
   rotation_ = rotation;

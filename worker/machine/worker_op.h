@@ -27,6 +27,8 @@ class WorkerOp {
   uint32_t chunk_count() const { return command_.layout.chunk_count(); }
   // Where a chunk lies in the tensor.
   std::byte* Chunk(ChunkNumber chunk) const { return command_.data + command_.layout.OffsetBytes(chunk); }
+  // What a push, or a hand-over of the result, says of the chunk.
+  FrameHeader HeaderOf(ChunkNumber chunk) const;
   bool on_device() const { return command_.on_device; }
   // What the transport reads and writes is not the tensor itself.
   bool staged() const { return on_device() || command_.layout.narrowed(); }

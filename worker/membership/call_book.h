@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-// The part of the machine that a call belongs to.
+// Whose call it is: each of them is an object of the machine.
 enum class CallOwner : uint8_t { kJoining, kHeartbeats, kGroups, kClosedGroups, kReports, kLeaving };
 
 class CallBook {

@@ -7,7 +7,7 @@
  *
  * Threads: every function may be called from any thread, unless its comment says otherwise. Functions that wait say so
  * and take a timeout. The library never calls back into the program: completions are fetched (shoal_op_wait,
- * shoal_next_completion). A thread that waits for a small op does part of the worker's work while it waits.
+ * shoal_next_completion). A thread that waits for a small op does some of the worker's work while it waits.
  *
  * Ownership: strings and arrays that are passed in are copied. A tensor's memory that is passed to shoal_all_reduce
  * belongs to the library until its op is complete. Handles are freed by the function named in their comment and must
@@ -119,7 +119,7 @@ typedef enum shoal_without_servers {
 /* Whether the ranks of a node reduce among themselves. The scheduler decides that for each group, because it sees where
  * the ranks are. A group on one node then uses no reduction servers, and its sums of tensors in host memory have the
  * same bits either way. If every node has the same number of ranks, two or more, each node sums first and every rank
- * pushes its part of that sum: the last bits of sums of floats then depend on which ranks share a node
+ * pushes its own part: the last bits of sums of floats then depend on which ranks share a node
  * (docs/numerics.md). Must be equal on all ranks of a group: otherwise the group is not made, and the message names two
  * ranks and what each has. */
 typedef enum shoal_node_reduce {
@@ -261,7 +261,7 @@ typedef struct shoal_plan {
   uint64_t message_ns;   /* what a message costs beyond its bytes */
   uint64_t predicted_ns; /* by the model that determines chunks and window (core/time_model.h); 0: not measured */
   /* 1: none. Above 1: the ranks of a node reduce among themselves first, and so many share its link. Each of them
-   * pushes one part of the tensor; chunks and servers are those of the largest part, the prediction is for the whole
+   * pushes one part; chunks and servers are those of the largest part, the prediction is for the whole
    * tensor. */
   uint32_t rails;
 } shoal_plan;
