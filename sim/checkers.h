@@ -23,6 +23,7 @@
 //                 have called ends within that time, or after the one before it; a group that all ranks have closed
 //                 is left
 //   loans         what a server borrows is not written to, and is returned once
+//   steps         a worker's round looks at no more connections for all the servers that have come and gone
 //   liveness      every op ends, every process ends, and servers are empty when all workers have gone
 //
 // wire_audit.h checks the messages between workers and servers.

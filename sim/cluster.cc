@@ -145,6 +145,9 @@ void Cluster::StartServer(size_t index) {
   server.drain_asked = false;
   server.process = std::make_unique<ServerProcess>(&world_, profile_, server.place, &network_, same_node_.get(),
                                                    &control_, &checkers_);
+  uint64_t shards = 0;
+  for (const Server& each : servers_) shards += each.process == nullptr ? 0 : each.process->addresses().size();
+  most_shards_ = std::max(most_shards_, shards);
 }
 
 void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns) {

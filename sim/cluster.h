@@ -206,6 +206,7 @@ class Cluster {
   std::set<uint32_t> runs_restarted_;  // or about to be
   uint64_t hand_overs_ = 0;
   uint64_t deaths_while_gathering_ = 0;  // of ranks and servers that had to do with a chunk after a move
+  uint64_t most_shards_ = 0;             // of all servers at a time
   uint64_t next_retained_check_ns_ = 0;
   uint64_t joins_excused_until_ns_ = 0;
   const std::shared_ptr<bool> operator_is_there_ = std::make_shared<bool>(true);

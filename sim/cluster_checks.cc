@@ -11,6 +11,9 @@ namespace shoal::sim {
 namespace {
 
 constexpr uint64_t kRetainedEveryNs = 500 * kNsPerMs;
+// A worker's round looks twice at each connection. Beside the shards that are there at a time, it may know as many and a
+// half that have gone and are still in a group's map.
+constexpr uint64_t kVisitsOfAShard = 5;
 // Whose end the scheduler may not have heard of.
 constexpr size_t kGroupsJustClosed = 3;
 
@@ -19,7 +22,13 @@ constexpr size_t kGroupsJustClosed = 3;
 void Cluster::CheckRuns() {
   for (const Worker& worker : workers_) {
     if (worker.process == nullptr) continue;
-    hand_overs_ += worker.process->results_handed_over();
+    const WorkerCounters counters = worker.process->Counters();
+    hand_overs_ += counters.results_handed_over;
+    if (counters.most_connections_visited > kVisitsOfAShard * most_shards_) {
+      checkers_.Fail(absl::StrCat(worker.process->name(), " looked at ", counters.most_connections_visited,
+                                  " connections in a round, where there were never more than ", most_shards_,
+                                  " shards (steps)"));
+    }
     if (!worker.process->finished())
       checkers_.Fail(absl::StrCat("never ended (liveness): ", worker.process->Describe()));
     if (worker.place.job.options_differ && worker.place.job.ranks > 1) {

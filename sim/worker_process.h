@@ -82,7 +82,7 @@ class WorkerProcess : public SimProcess {
   bool HasChunkGatheringAfterMove() const;
   std::string Describe() const;
   void ColocatedServerStarted(const absl::Status& status);
-  uint64_t results_handed_over() const { return loop_->counters().results_handed_over; }
+  WorkerCounters Counters() const { return loop_->counters(); }
 
   // ---- faults ----
   // Ops of its job may fail now, with an error that says that they wait for it.

@@ -360,6 +360,15 @@ SIMULATOR_MUTATIONS = [
             "  } else {\n    window_start_ns_ = now_ns;\n",
         ),
     ),
+    mutation(
+        "worker-knows-every-server-it-ever-had",
+        "a worker's round costs no more for servers that have come and gone",
+        (
+            "worker/machine/connections.cc",
+            "  if (connection.uses > 0 || !IsIdle(connection)) return;\n",
+            "  if (connection.uses > 0 || !IsIdle(connection) || connection.retry_at_ns > 0) return;\n",
+        ),
+    ),
     # ---- a worker's membership ----
     mutation(
         "refused-heartbeat-waits-for-its-turn",

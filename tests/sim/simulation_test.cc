@@ -266,6 +266,20 @@ TEST(Simulation, ARunningJobAndANewOneOutliveTheSchedulersState) {
   }
 }
 
+// Each restart is a server at a new address.
+TEST(Simulation, AWorkerIsNoSlowerForTheServersThatHaveGone) {
+  constexpr uint64_t kRestarts = 8;
+  Profile profile = Quiet();
+  profile.jobs[0].until_ns = (2 + 3 * kRestarts) * kNsPerS;
+  profile.think_ns = 100 * kNsPerMs;
+  for (uint64_t i = 0; i < kRestarts; ++i) {
+    profile.faults.push_back({.kind = FaultKind::kRollingRestart, .at_ns = (2 + 3 * i) * kNsPerS});
+  }
+  const Report report = Simulate(profile, 0);
+  EXPECT_EQ(FirstFailure(report), "");
+  EXPECT_EQ(report.faults[static_cast<size_t>(FaultKind::kRollingRestart)], kRestarts);
+}
+
 TEST(Shrink, LeavesWhatTheFailureNeeds) {
   Profile profile = DrawProfile(1);
   uint64_t seed = 1;

@@ -77,6 +77,7 @@ void Connections::Hasten(uint32_t connection, Now now) {
 }
 
 void Connections::TryDue(Now now, WorkerActions* actions) {
+  visited_ += connections_.size();
   for (uint32_t index = 0; index < connections_.size(); ++index) {
     Connection& connection = connections_[index];
     if (!IsIdle(connection) || connection.wanted == 0 || now.monotonic_ns < connection.retry_at_ns) continue;
@@ -128,6 +129,7 @@ void Connections::NoteRefusal(uint32_t connection, const std::string& what) {
 }
 
 void Connections::TakeOutOfReach(Now now, absl::FunctionRef<void(uint32_t)> out_of_reach) {
+  visited_ += connections_.size();
   for (uint32_t index = 0; index < connections_.size(); ++index) {
     if (now.monotonic_ns < connections_[index].report_at_ns) continue;
     connections_[index].report_at_ns = kNoDeadline;

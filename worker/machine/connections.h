@@ -87,6 +87,8 @@ class Connections {
   void NoteRefusal(uint32_t connection, const std::string& what);
   // Calls `out_of_reach` for each that went down and did not come up again in time; once.
   void TakeOutOfReach(Now now, absl::FunctionRef<void(uint32_t)> out_of_reach);
+  // How many connections TryDue and TakeOutOfReach have looked at so far.
+  uint64_t visited() const { return visited_; }
   // When to call TakeOutOfReach and, if it `connects`, TryDue.
   uint64_t NextDeadlineNs(bool connects) const;
 
@@ -133,6 +135,7 @@ class Connections {
   const WorkerMachineOptions& options_;
   std::vector<Connection> connections_;
   std::vector<uint32_t> free_;
+  uint64_t visited_ = 0;
   absl::flat_hash_map<std::string, uint32_t> by_address_;  // looked up, never walked
   absl::flat_hash_map<PeerId, uint32_t> by_peer_;          // likewise
 };

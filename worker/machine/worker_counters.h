@@ -39,12 +39,13 @@ struct WorkerCounters {
   uint64_t results_handed_over = 0;  // to servers that asked after a move
   uint64_t op_time_ns_total = 0;     // of ops that ended well, as op_times
   OpTimeHistogram op_times;
-  uint64_t retained_results = 0;     // chunks whose results are kept for other ranks, now; WorkerMachine adds it
-  uint64_t away_ns_total = 0;        // no op was under way
-  uint64_t counted_ns_total = 0;     // since the first op, up to the newest that ended a time without ops
-  uint64_t waits_reported = 0;       // WaitReported
-  uint64_t map_epoch = 0;            // of the newest group
-  std::vector<ShardTraffic> shards;  // every shard ever connected to
+  uint64_t retained_results = 0;          // chunks whose results are kept for other ranks, now; WorkerMachine adds it
+  uint64_t away_ns_total = 0;             // no op was under way
+  uint64_t counted_ns_total = 0;          // since the first op, up to the newest that ended a time without ops
+  uint64_t waits_reported = 0;            // WaitReported
+  uint64_t map_epoch = 0;                 // of the newest group
+  uint64_t most_connections_visited = 0;  // by one round (WorkerMachine::Tick)
+  std::vector<ShardTraffic> shards;       // to which there is a connection, or is to be; WorkerMachine adds them
   std::vector<ServerWaitWindow> server_waits;  // the newest of its groups
 };
 
@@ -79,6 +80,9 @@ class WorkerTally {
   void CountRefusal() { ++counters_.refusals; }
   void CountHandOver() { ++counters_.results_handed_over; }
   void CountWait() { ++counters_.waits_reported; }
+  void CountRound(uint64_t connections_visited) {
+    counters_.most_connections_visited = std::max(counters_.most_connections_visited, connections_visited);
+  }
   void NoteEpoch(Epoch epoch) { counters_.map_epoch = std::max(counters_.map_epoch, epoch.value()); }
 
   const WorkerCounters& counters() const { return counters_; }  // but for what WorkerMachine adds

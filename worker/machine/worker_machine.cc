@@ -345,6 +345,7 @@ void WorkerMachine::OnEvent(const DeviceCopyEnded& event, Now now, WorkerActions
 // ---- time ----
 
 void WorkerMachine::Tick(Now now, WorkerActions* actions) {
+  const uint64_t visited = connections_.visited();
   for (const uint16_t handle : open_groups_) groups_[handle].group->Tick(now, actions);
   DropClosed();
   probe_.Tick(now, shutting_down_, actions);
@@ -352,6 +353,7 @@ void WorkerMachine::Tick(Now now, WorkerActions* actions) {
                               [&](uint32_t connection) { ReportLostLinks(connection, /*reachable=*/false, actions); });
   TryConnections(now, actions);
   if (shutting_down_) TickShutdown(now, actions);
+  tally_.CountRound(connections_.visited() - visited);
 }
 
 uint64_t WorkerMachine::NextDeadlineNs() const {
