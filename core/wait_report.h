@@ -18,10 +18,13 @@ class WaitReport {
  public:
   WaitReport() = default;  // never due
   // kNoDeadline: there is none.
-  WaitReport(uint64_t since_ns, uint64_t deadline_ns) : since_ns_(since_ns), deadline_ns_(deadline_ns) {
-    const uint64_t may_last_ns =
-        deadline_ns == kNoDeadline ? kNoDeadline : deadline_ns - std::min(since_ns, deadline_ns);
-    due_ns_ = since_ns + std::min(may_last_ns / 4, kMaxFirstNs);
+  WaitReport(uint64_t since_ns, uint64_t deadline_ns) : deadline_ns_(deadline_ns) { NoteProgress(since_ns); }
+
+  // What is waited for goes on: the wait counts from now. Not to be called on one that is never due.
+  void NoteProgress(uint64_t now_ns) {
+    since_ns_ = now_ns;
+    const uint64_t may_last_ns = deadline_ns_ == kNoDeadline ? kNoDeadline : deadline_ns_ - std::min(now_ns, deadline_ns_);
+    due_ns_ = now_ns + std::min(may_last_ns / 4, kMaxFirstNs);
   }
 
   uint64_t due_ns() const { return due_ns_; }

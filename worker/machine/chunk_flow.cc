@@ -334,7 +334,7 @@ void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now
   op->ForgetMissingRanks(shard, place.chunk);
   connections_.CountPulled(link.connection(), bytes);
   tally_.CountPull(bytes);
-  op->Land(place.chunk);
+  op->Land(place.chunk, now.monotonic_ns);
   server_waits_.OnLanded(shard, now);
   if (results_.NoteLanded(place)) link.KeepAsNewest(cell);
   link.Finish(cell);

@@ -39,8 +39,8 @@ class WorkerOp {
 
   // Another map deals its chunks anew; what servers of the last one said of missing ranks is void.
   void Deal(uint32_t rotation);
-  // The tensor holds the chunk's result.
-  void Land(ChunkNumber chunk);
+  // The tensor holds the chunk's result. A large op takes long without waiting for anybody, so waits count from here.
+  void Land(ChunkNumber chunk, uint64_t now_ns);
   bool HasLanded(ChunkNumber chunk) const { return landed_[chunk.value()]; }
   uint32_t chunks_landed() const { return chunks_landed_; }
   bool AllLanded() const { return chunks_landed_ == chunk_count(); }

@@ -34,6 +34,22 @@ TEST(WorkerWaiting, TheRankThatAServerMissesIsNamedWithItsNode) {
   EXPECT_EQ(worker.machine().counters().waits_reported, 1u);
 }
 
+TEST(WorkerWaiting, AnOpWhoseChunksComeBackIsNotWaitedForHoweverLongItTakes) {
+  WorkerDriver worker(2, 1, 4);
+  worker.Submit(1, 4 * kChunkElements, 0, worker.now.monotonic_ns + 3600 * kNsPerS);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  for (size_t chunk = 0; chunk < 3; ++chunk) {
+    worker.Pass(9 * kNsPerS);
+    worker.OfferResult(worker.sends[chunk], 2);
+    worker.Land(worker.accepts.at(chunk));
+  }
+  worker.Pass(9 * kNsPerS);
+  EXPECT_THAT(worker.waits, IsEmpty());
+  worker.Pass(kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(AllOf(HasSubstr("waited 10 s for server server-0"),
+                                              HasSubstr("3 of 4 chunks are back"))));
+}
+
 TEST(WorkerWaiting, ItIsSaidAfterTenSecondsAndThenEverLessOften) {
   WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 3600 * kNsPerS);
