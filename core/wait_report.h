@@ -23,7 +23,8 @@ class WaitReport {
   // What is waited for goes on: the wait counts from now. Not to be called on one that is never due.
   void NoteProgress(uint64_t now_ns) {
     since_ns_ = now_ns;
-    const uint64_t may_last_ns = deadline_ns_ == kNoDeadline ? kNoDeadline : deadline_ns_ - std::min(now_ns, deadline_ns_);
+    const uint64_t may_last_ns =
+        deadline_ns_ == kNoDeadline ? kNoDeadline : deadline_ns_ - std::min(now_ns, deadline_ns_);
     due_ns_ = now_ns + std::min(may_last_ns / 4, kMaxFirstNs);
   }
 

@@ -11,8 +11,8 @@ namespace shoal::sim {
 namespace {
 
 constexpr uint64_t kRetainedEveryNs = 500 * kNsPerMs;
-// A worker's round looks twice at each connection. Beside the shards that are there at a time, it may know as many and a
-// half that have gone and are still in a group's map.
+// A worker's round looks twice at each connection. Beside the shards that are there at a time, it may know as many and
+// a half that have gone and are still in a group's map.
 constexpr uint64_t kVisitsOfAShard = 5;
 // Whose end the scheduler may not have heard of.
 constexpr size_t kGroupsJustClosed = 3;

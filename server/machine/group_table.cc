@@ -20,25 +20,9 @@ GroupTable::GroupTable(std::string server_name, const Limits& limits)
   cells_.reserve(limits.max_groups);
 }
 
-std::optional<uint32_t> GroupTable::IndexOf(GroupId id) const {
-  const auto found = index_.find(id);
-  if (found == index_.end()) return std::nullopt;
-  return found->second;
-}
-
 JobId GroupTable::JobOf(GroupId id) const {
   const std::optional<uint32_t> index = IndexOf(id);
   return index.has_value() ? at(*index)->job() : JobId();
-}
-
-ServerGroup* GroupTable::Find(SlotOperation operation) {
-  const Cell& cell = cells_[operation.group_index];
-  return cell.generation == operation.generation ? cell.group.get() : nullptr;
-}
-
-SlotOperation GroupTable::Operation(uint32_t index, uint32_t slot, Rank rank) const {
-  return {static_cast<uint16_t>(index), cells_[index].generation, static_cast<uint16_t>(slot),
-          static_cast<uint16_t>(rank.value())};
 }
 
 const GroupTable::EndedGroup* GroupTable::FindEnded(GroupId id, Epoch epoch) const {

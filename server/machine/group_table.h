@@ -67,13 +67,22 @@ class GroupTable {
   // nullptr: the cell is free.
   ServerGroup* at(uint32_t index) { return cells_[index].group.get(); }
   const ServerGroup* at(uint32_t index) const { return cells_[index].group.get(); }
-  std::optional<uint32_t> IndexOf(GroupId id) const;
+  std::optional<uint32_t> IndexOf(GroupId id) const {
+    const auto found = index_.find(id);
+    return found == index_.end() ? std::nullopt : std::optional(found->second);
+  }
   // JobId(): the group is not open.
   JobId JobOf(GroupId id) const;
 
   // The group of an operation that has ended; nullptr: it is over.
-  ServerGroup* Find(SlotOperation operation);
-  SlotOperation Operation(uint32_t index, uint32_t slot, Rank rank) const;
+  ServerGroup* Find(SlotOperation operation) {
+    const Cell& cell = cells_[operation.group_index];
+    return cell.generation == operation.generation ? cell.group.get() : nullptr;
+  }
+  SlotOperation Operation(uint32_t index, uint32_t slot, Rank rank) const {
+    return {static_cast<uint16_t>(index), cells_[index].generation, static_cast<uint16_t>(slot),
+            static_cast<uint16_t>(rank.value())};
+  }
 
   // The failed group of that id which binds a hello of `epoch`; nullptr: there is none.
   const EndedGroup* FindEnded(GroupId id, Epoch epoch) const;

@@ -46,8 +46,8 @@ TEST(WorkerWaiting, AnOpWhoseChunksComeBackIsNotWaitedForHoweverLongItTakes) {
   worker.Pass(9 * kNsPerS);
   EXPECT_THAT(worker.waits, IsEmpty());
   worker.Pass(kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(AllOf(HasSubstr("waited 10 s for server server-0"),
-                                              HasSubstr("3 of 4 chunks are back"))));
+  EXPECT_THAT(worker.waits,
+              ElementsAre(AllOf(HasSubstr("waited 10 s for server server-0"), HasSubstr("3 of 4 chunks are back"))));
 }
 
 TEST(WorkerWaiting, ItIsSaidAfterTenSecondsAndThenEverLessOften) {
