@@ -6,16 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "net/forwarding_transport.h"
-#include "process/clock.h"
 
 namespace shoal {
 namespace {
 
 using What = FlightRecorder::What;
-
-// Summing so much takes a few microseconds for a few ranks, hardly longer than reading the clock for each result.
-constexpr size_t kPayloadOfSomeSize = 16 << 10;
 
 const char* NameOf(What what) {
   switch (what) {
@@ -49,24 +44,6 @@ const char* NameOf(What what) {
   return "?";
 }
 
-What WhatOf(TransportEventKind kind) {
-  switch (kind) {
-    case TransportEventKind::kPeerUp:
-      return What::kPeerUp;
-    case TransportEventKind::kPeerDown:
-      return What::kPeerDown;
-    case TransportEventKind::kNote:
-      return What::kNote;
-    case TransportEventKind::kOffered:
-      return What::kOffered;
-    case TransportEventKind::kLanded:
-      return What::kLanded;
-    case TransportEventKind::kSent:
-      break;
-  }
-  return What::kSent;
-}
-
 std::string FrameText(const FrameHeaderBytes& bytes) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(bytes);
   if (!header.ok()) return absl::StrCat(" (", header.status().message(), ")");
@@ -98,78 +75,6 @@ std::string NodeOpText(const FlightRecorder::NodeOp& op) {
   add("publish", op.published_ns);
   return text;
 }
-
-class RecordedTransport final : public ForwardingTransport {
- public:
-  RecordedTransport(std::unique_ptr<Transport> below, FlightRecorder* recorder)
-      : ForwardingTransport(std::move(below)), recorder_(recorder) {}
-
-  absl::StatusOr<PeerId> Connect(const std::string& address) override {
-    ReadTimeIfOld();
-    absl::StatusOr<PeerId> peer = below()->Connect(address);
-    Add(What::kConnect, peer.ok() ? peer->value() : 0, {}, 0, !peer.ok(), {});
-    return peer;
-  }
-  absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override {
-    ReadTimeIfOld();
-    absl::Status status = below()->SendNote(peer, note);
-    Add(What::kSendNote, peer.value(), {}, 0, !status.ok(), note);
-    return status;
-  }
-  absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
-                    uint64_t token) override {
-    // A server sums within the round in which the last contribution came: how long that took shows in this time.
-    if (payload.size() > kPayloadOfSomeSize) {
-      ReadTime();
-    } else {
-      ReadTimeIfOld();
-    }
-    absl::Status status = below()->Send(peer, header, payload, token);
-    Add(What::kSend, peer.value(), {.token = token}, payload.size(), !status.ok(), header);
-    return status;
-  }
-  absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override {
-    ReadTimeIfOld();
-    absl::Status status = below()->Accept(offer, buffer, token);
-    Add(What::kAccept, 0, {offer.value(), token}, buffer.size(), !status.ok(), {});
-    return status;
-  }
-  void Decline(OfferId offer) override {
-    Add(What::kDecline, 0, {.offer = offer.value()}, 0, false, {});
-    below()->Decline(offer);
-  }
-  void Close(PeerId peer) override {
-    Add(What::kClose, peer.value(), {}, 0, false, {});
-    below()->Close(peer);
-  }
-  std::span<const TransportEvent> Poll() override {
-    const std::span<const TransportEvent> events = below()->Poll();
-    time_is_old_ = true;
-    for (const TransportEvent& event : events) {
-      Add(WhatOf(event.kind), event.peer.value(), {event.offer.value(), event.token}, event.payload_bytes,
-          !event.status.ok(), event.bytes);
-    }
-    return events;
-  }
-
- private:
-  // Before a call: what it sends may arrive before it returns.
-  void ReadTimeIfOld() {
-    if (time_is_old_) ReadTime();
-  }
-  void ReadTime() {
-    recorder_->SetTime(MonotonicNs());
-    time_is_old_ = false;
-  }
-  void Add(What what, uint64_t peer, FlightRecorder::Numbers numbers, uint64_t payload_bytes, bool failed,
-           std::span<const std::byte> frame) {
-    ReadTimeIfOld();
-    recorder_->Add(what, peer, numbers, payload_bytes, failed, frame);
-  }
-
-  FlightRecorder* const recorder_;
-  bool time_is_old_ = true;  // most rounds of a waiting loop add nothing, and need no clock
-};
 
 }  // namespace
 
@@ -254,10 +159,6 @@ std::string FlightRecorder::Ring::Text(Now now, size_t most_bytes) const {
   std::string text = head(lines.size());
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) text += *line;
   return text;
-}
-
-std::unique_ptr<Transport> MakeRecordedTransport(std::unique_ptr<Transport> below, FlightRecorder* recorder) {
-  return std::make_unique<RecordedTransport>(std::move(below), recorder);
 }
 
 }  // namespace shoal

@@ -1,11 +1,9 @@
 // What last happened on a transport, for the time after a failure: the newest events and calls, in a ring that is
 // always on. Of a rank also the reductions within its node (worker/local_reduce), which cross no transport.
 //
-// A layer of the transport (as net/checksum_transport.h is), so that workers and servers have it without a word of
-// theirs; the reduction within the node adds an entry for each op. It keeps headers and sizes, and neither payloads nor
-// the tokens of greetings. An entry costs a copy of about 150 bytes; the clock is read for the first one after a Poll,
-// and before each payload of some size is sent. So an arrival has a time at which it was there, and a departure one at
-// which it had not begun (cli/clock_alignment.h relies on that). While an operator traces the job (docs/operating.md),
+// A layer of the transport fills it (net/observed_transport.h), so that the code of workers and servers has no word of
+// it; the reduction within the node adds an entry for each op. It keeps headers and sizes, and neither payloads nor the
+// tokens of greetings. An entry costs a copy of about 150 bytes. While an operator traces the job (docs/operating.md),
 // a second and larger ring keeps the same.
 //
 // Thread: the transport's, but for StartTrace and StopTrace.
@@ -25,7 +23,6 @@
 
 #include "core/frame.h"
 #include "core/now.h"
-#include "net/transport.h"
 
 namespace shoal {
 
@@ -54,6 +51,7 @@ class FlightRecorder {
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
+  // Of the entries that Add makes from now on.
   void SetTime(uint64_t now_ns) { now_ns_ = now_ns; }
   // Of the transport; 0: it has none.
   struct Numbers {
@@ -119,9 +117,6 @@ class FlightRecorder {
   std::mutex trace_mutex_;               // nobody waits for it but at the start and the end of a trace
   std::unique_ptr<Ring> trace_;          // under trace_mutex_
 };
-
-// `recorder` outlives the transport.
-std::unique_ptr<Transport> MakeRecordedTransport(std::unique_ptr<Transport> below, FlightRecorder* recorder);
 
 }  // namespace shoal
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "net/checksum_transport.h"
+#include "net/observed_transport.h"
 
 namespace shoal::sim {
 namespace {
@@ -40,7 +40,7 @@ ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& 
       thread.simulated = transport.get();
       below = std::move(transport);
     }
-    thread.transport = MakeChecksumTransport(std::move(below), Checksums::kToAskers);
+    thread.transport = MakeObservedTransport(std::move(below), {});
     thread.reducer = std::make_unique<SimReducer>(world, profile.reduce_ns, profile.sabotage, [this] { Wake(); });
     addresses_.push_back(thread.transport->listen_address());
   }

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/colocation.h"
 #include "core/node_parts.h"
-#include "net/checksum_transport.h"
+#include "net/observed_transport.h"
 
 namespace shoal::sim {
 namespace {
@@ -61,12 +61,12 @@ std::unique_ptr<Transport> WorkerProcess::MakeTransport() {
   const auto wake = [this] { Wake(); };
   const Checksums checksums = place_.job.checksums ? Checksums::kToAll : Checksums::kToAskers;
   if (ports_.same_node != nullptr) {
-    return MakeChecksumTransport(ports_.same_node->MakeTransport(/*listen=*/false, wake), checksums);
+    return MakeObservedTransport(ports_.same_node->MakeTransport(/*listen=*/false, wake), {.checksums = checksums});
   }
   auto transport = ports_.network->MakeTransport(place_.node, /*listen=*/false, wake);
   simulated_ = transport.get();
   if (place_.job.checksums) simulated_->HasChecksums();
-  return MakeChecksumTransport(std::move(transport), checksums);
+  return MakeObservedTransport(std::move(transport), {.checksums = checksums});
 }
 
 std::unique_ptr<LocalReduce> WorkerProcess::MakeLocalReduce() {

@@ -10,7 +10,7 @@ namespace shoal {
 
 namespace {
 
-absl::StatusOr<std::unique_ptr<Transport>> MakeUnchecked(const DataPlaneOptions& options) {
+absl::StatusOr<std::unique_ptr<Transport>> MakeUnobserved(const DataPlaneOptions& options) {
   UcxTransportOptions network_options = options.network;
   if (options.region != nullptr) network_options.region = options.region->bytes();
   absl::StatusOr<std::unique_ptr<Transport>> network = MakeUcxTransport(network_options);
@@ -30,11 +30,9 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeUnchecked(const DataPlaneOptions&
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options) {
-  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUnchecked(options);
+  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUnobserved(options);
   if (!transport.ok()) return transport;
-  std::unique_ptr<Transport> checked = MakeChecksumTransport(*std::move(transport), options.checksums);
-  if (options.recorder == nullptr) return checked;
-  return MakeRecordedTransport(std::move(checked), options.recorder);
+  return MakeObservedTransport(*std::move(transport), options.observed);
 }
 
 std::string NetworkVersion() { return absl::StrCat("ucx ", UcxVersion()); }

@@ -6,8 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "net/checksum_transport.h"
-#include "net/flight_recorder.h"
+#include "net/observed_transport.h"
 #include "net/shm/shared_memory.h"
 #include "net/transport.h"
 #include "net/ucx/ucx_transport.h"
@@ -17,11 +16,10 @@ namespace shoal {
 struct DataPlaneOptions {
   UcxTransportOptions network;
   bool same_node = true;  // false: UCX to processes of this node too
-  Checksums checksums = Checksums::kToAskers;
   // Outlives the transport. Payloads in it go to processes of this node uncopied, and RDMA devices know it
   // (UcxTransportOptions::region).
   OwnedMemory* region = nullptr;
-  FlightRecorder* recorder = nullptr;  // outlives the transport
+  ObservedTransportOptions observed;
 };
 
 // Errors of MakeUcxTransport, and ResourceExhausted for shared memory. A kernel that can't share memory safely gets the

@@ -117,7 +117,7 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   absl::StatusOr<std::unique_ptr<Transport>> made = MakeDataPlaneTransport({.network = options_.transport,
                                                                             .same_node = options_.same_node,
                                                                             .region = memory_.get(),
-                                                                            .recorder = &*recorder_});
+                                                                            .observed = {.recorder = &*recorder_}});
   if (!made.ok()) return listening->set_value(made.status());
   const std::unique_ptr<Transport> transport = *std::move(made);
   listening->set_value(Listening{

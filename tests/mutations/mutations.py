@@ -206,7 +206,7 @@ SIMULATOR_MUTATIONS = [
         "changed-payload-is-taken",
         "F18: nothing of a payload that was changed on its way is summed or given to a caller",
         (
-            "net/checksum_transport.cc",
+            "net/observed_transport.cc",
             "if (found == expected.checksum) return absl::OkStatus();",
             "if (found != 0) return absl::OkStatus();",
         ),
@@ -215,15 +215,15 @@ SIMULATOR_MUTATIONS = [
         "results-have-no-checksum",
         "F18: a server answers with checksums to every peer that sent it one",
         (
-            "net/checksum_transport.cc",
-            "if (mode_ == Checksums::kToAskers) askers_",
-            "if (mode_ == Checksums::kToAll) askers_",
+            "net/observed_transport.cc",
+            "if (options_.checksums == Checksums::kToAskers) askers_",
+            "if (options_.checksums == Checksums::kToAll) askers_",
         ),
     ),
     mutation(
         "changed-payload-keeps-its-connection",
         "F18: nothing that came over a connection can be trusted once a payload of it was changed",
-        ("net/checksum_transport.cc", "  below()->Close(expected.peer);\n", ""),
+        ("net/observed_transport.cc", "  below()->Close(expected.peer);\n", ""),
     ),
     # ---- worker ----
     mutation(

@@ -8,8 +8,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "net/checksum_transport.h"
 #include "net/forwarding_transport.h"
+#include "net/observed_transport.h"
 #include "tests/scenario/cluster.h"
 
 namespace shoal {
@@ -79,7 +79,7 @@ Outcome RunWith(const std::vector<uint64_t>& flips, bool checksums, uint64_t see
   options.wrap = [&](std::unique_ptr<Transport> below) -> std::unique_ptr<Transport> {
     auto flipping = std::make_unique<FlippingTransport>(std::move(below), &plan);
     if (!checksums) return flipping;
-    return MakeChecksumTransport(std::move(flipping), Checksums::kToAll);
+    return MakeObservedTransport(std::move(flipping), {.checksums = Checksums::kToAll});
   };
   Outcome run{.results = Inputs()};
   Cluster cluster(options);

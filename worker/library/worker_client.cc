@@ -49,11 +49,11 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
                                                          FlightRecorder* recorder) {
   DataPlaneOptions data_plane;
   if (stager != nullptr) data_plane.network.region = stager->arena()->region();
-  data_plane.recorder = recorder;
+  data_plane.observed.recorder = recorder;
   data_plane.network.net_device = options.net_device;
   data_plane.network.transports = options.transports;
   data_plane.same_node = !options.network_only;
-  if (options.checksums) data_plane.checksums = Checksums::kToAll;
+  if (options.checksums) data_plane.observed.checksums = Checksums::kToAll;
   return MakeDataPlaneTransport(data_plane);
 }
 

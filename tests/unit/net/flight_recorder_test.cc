@@ -1,91 +1,20 @@
-// The flight recorder over the loopback transport: the suite's clauses, and what it keeps.
+#include "net/flight_recorder.h"
+
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <deque>
-#include <memory>
-#include <mutex>
+#include <string>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "net/flight_recorder.h"
-#include "tests/conformance/transport/loopback_under_test.h"
-#include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
 namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::Not;
-
-// One for each transport: it is of the transport's thread. They outlive the transports.
-class Recorders {
- public:
-  FlightRecorder* Make() {
-    const std::lock_guard lock(mutex_);
-    return &recorders_.emplace_back();
-  }
-
- private:
-  std::mutex mutex_;
-  std::deque<FlightRecorder> recorders_;  // under mutex_
-};
-
-TransportKind RecordedKind() {
-  auto network = std::make_shared<LoopbackNetwork>();
-  auto recorders = std::make_shared<Recorders>();
-  return {.name = "OverLoopback", .make = [network, recorders](const TransportSetup& setup) {
-            return MakeRecordedTransport(MakeLoopbackUnderTest(network.get(), setup), recorders->Make());
-          }};
-}
-
-INSTANTIATE_TEST_SUITE_P(Recorded, TransportSuite, testing::Values(RecordedKind()), TransportKindName);
-INSTANTIATE_TEST_SUITE_P(Recorded, TransportWakeSuite, testing::Values(RecordedKind()), TransportKindName);
-
-TEST(FlightRecorderTest, KeepsWhatHappenedWithTheHeadersOfFrames) {
-  LoopbackNetwork network;
-  FlightRecorder recorder;
-  Node from(MakeRecordedTransport(MakeLoopbackUnderTest(&network, {.listen = false}), &recorder));
-  Node to(MakeLoopbackUnderTest(&network, {.listen = true}));
-  to.AcceptAll();
-  const PeerId peer = from.transport().Connect(to.transport().listen_address()).value();
-  for (int round = 0; round < 1000 && !from.IsUp(peer); ++round) {
-    from.Poll();
-    to.Poll();
-  }
-  const FrameHeaderBytes header = EncodeHeader({.type = FrameType::kPush,
-                                                .group = GroupId(12),
-                                                .epoch = Epoch(3),
-                                                .op = OpNumber(5),
-                                                .bucket_elements = 100,
-                                                .chunk_elements = 100,
-                                                .chunk = ChunkNumber(7),
-                                                .rank = Rank(2)});
-  const std::vector<std::byte> payload(400);
-  ASSERT_TRUE(from.transport().Send(peer, header, payload, 77).ok());
-  EXPECT_FALSE(from.transport().Send(PeerId(999), header, payload, 78).ok());
-  const std::string secret = "a token that nobody may read";
-  ASSERT_TRUE(from.transport()
-                  .SendNote(peer, MakeHello({.type = FrameType::kHello, .group = GroupId(12), .epoch = Epoch(3)},
-                                            std::as_bytes(std::span(secret)))
-                                      .view())
-                  .ok());
-  for (int round = 0; round < 10; ++round) {
-    from.Poll();
-    to.Poll();
-  }
-  const std::string text = recorder.Text({.monotonic_ns = UINT64_MAX, .unix_ms = 0});
-  EXPECT_THAT(text, HasSubstr("peer up peer="));
-  EXPECT_THAT(text,
-              ContainsRegex(" send peer=[0-9]+ token=77 push group=12 epoch=3 rank=2 op=5 chunk=7 .*payload=400\n"));
-  EXPECT_THAT(text, ContainsRegex(" send peer=999 token=78 .*FAILED\n"));
-  EXPECT_THAT(text, ContainsRegex(" send note peer=[0-9]+ hello group=12 "));
-  EXPECT_THAT(text, ContainsRegex(" sent .*token=77"));
-  EXPECT_THAT(text, Not(HasSubstr("nobody may read")));
-}
 
 TEST(FlightRecorderTest, KeepsTheNewestAndSaysHowManyThereWere) {
   FlightRecorder recorder;
