@@ -60,15 +60,19 @@ struct RecordHeader {
   RecordType type = RecordType::kPad;
   uint16_t header_bytes = 0;
   uint64_t payload_bytes = 0;
-  uint64_t offset = 0;       // kLent: see LentMemory
+  uint64_t offset = 0;       // kLent: see lent_memory.h
   uint64_t send_number = 0;  // from kLent on
 };
 inline constexpr size_t kRecordAlignment = 32;
 static_assert(sizeof(RecordHeader) == kRecordAlignment);
 
-// Where a lent payload lies is an offset; with this bit it counts in the sender's extra region, without it in the
-// arena.
-inline constexpr uint64_t kInRegionBit = uint64_t{1} << 63;
+// Up to here a payload goes into the ring, where it costs a copy and saves an answer.
+inline constexpr size_t kMaxInlineBytes = 8192;
+
+// A payload that comes through the ring as pieces does so in pieces of this size: several of them fit, so that one side
+// writes while the other reads.
+inline constexpr size_t kMaxPieceBytes = 32768;
+static_assert(kMaxPieceBytes + kMaxInlineBytes < kRingBytes / 4, "a piece waits for little else");
 
 class OutboxWriter {
  public:

@@ -195,11 +195,11 @@ SIMULATOR_MUTATIONS = [
         "payload-waits-for-room-in-the-arena",
         "T11: no payload waits until another one is taken or returned",
         (
-            "net/shm/shm_records.cc",
-            "if (!offset.has_value()) return TryKeep(peer, header, payload, token, consumed);",
-            "if (!offset.has_value()) return payload.size() > arena_.capacity_bytes()\n"
-            "                                        ? TryKeep(peer, header, payload, token, consumed)\n"
-            "                                        : absl::StatusOr<bool>(false);",
+            "net/shm/shm_outgoing.cc",
+            "  if (offset.has_value()) {\n    record.type",
+            "  const size_t most_bytes = lent_->arena().bytes().size() - kStatusPageBytes;\n"
+            "  if (!offset.has_value() && payload.size() <= most_bytes) return false;\n"
+            "  if (offset.has_value()) {\n    record.type",
         ),
     ),
     mutation(

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "net/shm/lent_memory.h"
 #include "net/shm/outbox.h"
 #include "net/shm/same_node_socket.h"
 #include "net/shm/shared_memory.h"
-#include "net/shm/shm_connections.h"
 
 namespace shoal {
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "net/wake_up.h"
 #include "tests/conformance/open_file_limit.h"
 #include "tests/conformance/transport/shm_under_test.h"
 #include "tests/conformance/transport/transport_harness.h"

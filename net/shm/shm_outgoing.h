@@ -1,0 +1,117 @@
+// What one side of a connection sends: notes, payloads, and its answers to the other side's payloads.
+//
+// A payload goes into the ring if it is small (kMaxInlineBytes). Otherwise the other side reads it in our lent memory
+// until it says kReturned. For one that finds no room there (docs/adr/0018), our user keeps it until the other side has
+// asked for it; then it goes through the ring in pieces.
+//
+// Notes and answers wait for room in the ring. Payloads and pieces wait for that too, and for the notes and answers
+// before them, which are what the other side waits for. Room comes when the other side polls, whatever its user does.
+// Nothing waits for room in the arena (clause T11 of net/transport.h).
+//
+// One thread. An error of Flush or of what the other side said is the other side's: end the connection.
+#ifndef SHOAL_NET_SHM_SHM_OUTGOING_H_
+#define SHOAL_NET_SHM_SHM_OUTGOING_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/frame.h"
+#include "net/event_list.h"
+#include "net/shm/lent_memory.h"
+#include "net/shm/shm_connection.h"
+#include "net/transport_limits.h"
+
+namespace shoal {
+
+class ShmOutgoing {
+ public:
+  // All pointers outlive this. `name` is for messages. kSent events go to `events`.
+  ShmOutgoing(PeerId peer, std::string name, const TransportLimits* limits, ShmConnection* connection, LentMemory* lent,
+              EventList* events)
+      : peer_(peer), name_(std::move(name)), limits_(limits), connection_(connection), lent_(lent), events_(events) {}
+
+  // ---- What our user sends; errors as those of Transport ----
+  absl::Status SendNote(std::span<const std::byte> note);
+  absl::Status Send(std::span<const std::byte> header, std::span<const std::byte> payload, uint64_t token);
+
+  // ---- What we say of the other side's payloads ----
+  // kReturned or kAsked. After End nothing is said.
+  void Answer(RecordType type, uint64_t send_number);
+
+  bool IsAnythingWaiting() const { return !words_.empty() || !payloads_.empty() || !asked_.empty(); }
+  // Sends what waits, as far as there is room. True if something went out.
+  absl::StatusOr<bool> Flush();
+
+  // ---- What the other side says of ours ----
+  absl::Status OnReturned(uint64_t send_number);
+  absl::Status OnAsked(uint64_t send_number);
+
+  // ---- The connection's end ----
+  // Ends every Send that has not ended. What the other side reads in our arena stays as it is until TakeBack; what it
+  // reads in the region may be used again at once.
+  void End(const absl::Status& why);
+  bool lends() const { return !loans_.empty(); }
+  // The other side reads no more.
+  void TakeBack();
+
+ private:
+  // A payload that the other side knows by its send number.
+  struct Loan {
+    enum class State : uint8_t { kInArena, kInRegion, kKept, kAsked } state = State::kKept;
+    uint64_t token = 0;
+    std::span<const std::byte> payload;  // our user's; of kInArena its size alone counts
+    uint64_t offset = 0;                 // kInArena
+    size_t sent_bytes = 0;               // kAsked: in pieces
+  };
+
+  // A note or an answer.
+  struct WaitingWord {
+    RecordType type = RecordType::kNote;
+    uint64_t send_number = 0;  // of an answer
+    size_t note_bytes = 0;
+    std::array<std::byte, kMaxNoteBytes> note;
+  };
+
+  struct WaitingPayload {
+    size_t header_bytes = 0;
+    std::array<std::byte, kMaxNoteBytes> header;
+    std::span<const std::byte> payload;
+    uint64_t token = 0;
+  };
+
+  // False: no room now.
+  absl::StatusOr<bool> TryWord(RecordType type, uint64_t send_number, std::span<const std::byte> note);
+  absl::StatusOr<bool> TryPayload(std::span<const std::byte> header, std::span<const std::byte> payload,
+                                  uint64_t token);
+  absl::StatusOr<bool> TryNextWord();
+  absl::StatusOr<bool> TryNextPayload();
+  absl::StatusOr<bool> TryNextPiece();
+  void FinishSend(uint64_t token, absl::Status status);
+
+  const PeerId peer_;
+  const std::string name_;
+  const TransportLimits* const limits_;
+  ShmConnection* const connection_;
+  LentMemory* const lent_;
+  EventList* const events_;
+  std::deque<WaitingWord> words_;
+  std::deque<WaitingPayload> payloads_;
+  size_t notes_waiting_ = 0;                   // of the words
+  size_t sends_waiting_ = 0;                   // for room, or for the other side to return them or to ask
+  absl::flat_hash_map<uint64_t, Loan> loans_;  // by send number
+  std::deque<uint64_t> asked_;                 // of them: what goes out in pieces, in this order
+  uint64_t next_send_number_ = 1;
+  bool is_piece_next_ = false;  // payloads and pieces take turns
+  bool has_ended_ = false;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_SHM_SHM_OUTGOING_H_
