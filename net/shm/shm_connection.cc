@@ -5,7 +5,8 @@
 
 namespace shoal {
 
-absl::Status ShmConnection::Start(FileDescriptor socket, int epoll, uint64_t key) {
+absl::Status ShmConnection::Start(FileDescriptor socket, int epoll) {
+  const uint64_t key = peer_.value();
   if (absl::Status status = socket_.Watch(std::move(socket), epoll, key); !status.ok()) return status;
   // A process that forked without exec leaves its sockets open when it dies. Without a descriptor for its process (an
   // old kernel, another PID namespace, none left) the sockets' end must do.

@@ -13,9 +13,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/transport_event.h"
 #include "net/shm/lent_memory.h"
 #include "net/shm/outbox.h"
 #include "net/shm/same_node_socket.h"
@@ -29,8 +32,14 @@ class ShmConnection {
   // Of epoll keys: the other process, not its socket.
   static constexpr uint64_t kProcessBit = uint64_t{1} << 63;
 
-  // Watches the socket with `key`, and the other process with `key` | kProcessBit. ResourceExhausted: no descriptors.
-  absl::Status Start(FileDescriptor socket, int epoll, uint64_t key);
+  // `name` is for messages.
+  ShmConnection(PeerId peer, std::string name) : peer_(peer), name_(std::move(name)) {}
+  PeerId peer() const { return peer_; }
+  const std::string& name() const { return name_; }
+
+  // Watches the socket with the peer's number, and the other process with that | kProcessBit. ResourceExhausted: no
+  // descriptors.
+  absl::Status Start(FileDescriptor socket, int epoll);
 
   // ---- Greetings ----
   // Makes our ring and tells the other side of it and of `lent`. ResourceExhausted or Unimplemented: no memory.
@@ -80,6 +89,8 @@ class ShmConnection {
   absl::Status MapMemory(const ReceivedGreeting& received, uint64_t most_bytes);
   void RingIfAsleep();
 
+  const PeerId peer_;
+  const std::string name_;
   WatchedDescriptor socket_;
   WatchedDescriptor process_;  // may be invalid
   bool is_dead_ = false;

@@ -9,26 +9,21 @@
 
 namespace shoal {
 
-OfferId ShmOffers::Add(ShmOffer offer) {
+OfferId ShmOffers::Add(ShmOffer&& offer) {
   const OfferId id(next_id_++);
   offers_.emplace(id, std::move(offer));
   return id;
 }
 
-ShmOffer* ShmOffers::Find(OfferId id) {
+std::optional<ShmOffers::Iterator> ShmOffers::Find(OfferId id, bool is_borrowed) {
   const auto found = offers_.find(id);
-  return found == offers_.end() || found->second.is_borrowed ? nullptr : &found->second;
+  if (found == offers_.end() || found->second.is_borrowed != is_borrowed) return std::nullopt;
+  return found;
 }
 
-ShmOffer* ShmOffers::FindBorrowed(OfferId id) {
-  const auto found = offers_.find(id);
-  return found == offers_.end() || !found->second.is_borrowed ? nullptr : &found->second;
-}
-
-void ShmOffers::Remove(OfferId id) {
-  const auto found = offers_.find(id);
-  KeepBlock(found->second);
-  offers_.erase(found);
+void ShmOffers::Remove(Iterator offer) {
+  KeepBlock(offer->second);
+  offers_.erase(offer);
 }
 
 void ShmOffers::RemoveUnanswered(const ShmPeer* peer) {
@@ -52,50 +47,40 @@ std::unique_ptr<std::byte[]> ShmOffers::Copy(std::span<const std::byte> payload)
 }
 
 absl::Status ShmIncoming::OnPayload(const OutboxReader::Record& record) {
-  ShmOffer offer{.peer = owner_, .payload_bytes = record.fixed.payload_bytes};
-  const bool is_inline = record.fixed.type == RecordType::kInline;
-  if (unanswered_ >= limits_->max_offers_per_peer ||
-      (is_inline && held_bytes_ + offer.payload_bytes > limits_->max_held_bytes_per_peer)) {
+  const RecordHeader& fixed = record.fixed;
+  ShmOffer offer{.peer = owner_, .payload_bytes = fixed.payload_bytes, .send_number = fixed.send_number};
+  const bool is_inline = fixed.type == RecordType::kInline;
+  if (unanswered_ >= shared_.limits->max_offers_per_peer ||
+      (is_inline && held_bytes_ + fixed.payload_bytes > shared_.limits->max_held_bytes_per_peer)) {
     return absl::ResourceExhaustedError("it sends more than its limit allows");
   }
-  const absl::Status status = is_inline                                ? TakeInline(record, &offer)
-                              : record.fixed.type == RecordType::kLent ? TakeLent(record.fixed, &offer)
-                                                                       : TakeKept(record.fixed, &offer);
-  if (!status.ok()) return status;
+  if (is_inline) {
+    if (record.payload.empty() || record.payload.size() > kMaxInlineBytes) {
+      return absl::InvalidArgumentError("its ring holds a payload that is empty or too large");
+    }
+    offer.send_number = 0;
+    offer.block = shared_.offers->Copy(record.payload);
+    offer.payload = offer.block.get();
+    held_bytes_ += fixed.payload_bytes;
+  } else if (fixed.type == RecordType::kLent) {
+    offer.payload = connection_->Find(fixed.offset, fixed.payload_bytes);
+    offer.in_region = (fixed.offset & kInRegionBit) != 0;
+    if (offer.payload == nullptr || fixed.payload_bytes == 0 || fixed.send_number == 0) {
+      return absl::InvalidArgumentError("it offers memory outside of its shared memory");
+    }
+  } else {
+    if (fixed.payload_bytes == 0 || fixed.send_number <= newest_kept_) {
+      return absl::InvalidArgumentError("it offers a payload that it can't have kept");
+    }
+    newest_kept_ = fixed.send_number;
+  }
   ++unanswered_;
-  const OfferId id = offers_->Add(std::move(offer));
-  events_->Add(
-      {.kind = TransportEventKind::kOffered, .peer = peer_, .offer = id, .payload_bytes = record.fixed.payload_bytes},
-      record.header);
-  return absl::OkStatus();
-}
-
-absl::Status ShmIncoming::TakeInline(const OutboxReader::Record& record, ShmOffer* offer) {
-  if (record.payload.empty() || record.payload.size() > kMaxInlineBytes) {
-    return absl::InvalidArgumentError("its ring holds a payload that is empty or too large");
-  }
-  offer->block = offers_->Copy(record.payload);
-  offer->payload = offer->block.get();
-  held_bytes_ += offer->payload_bytes;
-  return absl::OkStatus();
-}
-
-absl::Status ShmIncoming::TakeLent(const RecordHeader& record, ShmOffer* offer) const {
-  offer->payload = connection_->Find(record.offset, record.payload_bytes);
-  if (offer->payload == nullptr || record.payload_bytes == 0 || record.send_number == 0) {
-    return absl::InvalidArgumentError("it offers memory outside of its shared memory");
-  }
-  offer->in_region = (record.offset & kInRegionBit) != 0;
-  offer->send_number = record.send_number;
-  return absl::OkStatus();
-}
-
-absl::Status ShmIncoming::TakeKept(const RecordHeader& record, ShmOffer* offer) {
-  if (record.payload_bytes == 0 || record.send_number <= newest_kept_) {
-    return absl::InvalidArgumentError("it offers a payload that it can't have kept");
-  }
-  newest_kept_ = record.send_number;
-  offer->send_number = record.send_number;
+  const OfferId id = shared_.offers->Add(std::move(offer));
+  shared_.events->Add({.kind = TransportEventKind::kOffered,
+                       .peer = connection_->peer(),
+                       .offer = id,
+                       .payload_bytes = fixed.payload_bytes},
+                      record.header);
   return absl::OkStatus();
 }
 
@@ -110,41 +95,38 @@ absl::Status ShmIncoming::OnPiece(const OutboxReader::Record& record) {
   std::memcpy(left.data(), record.payload.data(), record.payload.size());
   landing.landed_bytes += record.payload.size();
   if (landing.landed_bytes < landing.buffer.size()) return absl::OkStatus();
-  AddLanded(landing.offer, landing.token, landing.buffer.size(), absl::OkStatus());
+  AddLanded(landing, absl::OkStatus());
   landings_.erase(found);
   return absl::OkStatus();
 }
 
-absl::Status ShmIncoming::Accept(OfferId id, ShmOffer& offer, std::span<std::byte> buffer, uint64_t token) {
-  if (buffer.size() != offer.payload_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the offer from ", name_, " has ", offer.payload_bytes, " bytes, the buffer ", buffer.size()));
+absl::Status ShmIncoming::Accept(ShmOffers::Iterator offer, std::span<std::byte> buffer, uint64_t token) {
+  const auto& [id, offered] = *offer;
+  if (buffer.size() != offered.payload_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the offer from ", connection_->name(), " has ",
+                                                   offered.payload_bytes, " bytes, the buffer ", buffer.size()));
   }
-  if (offer.payload == nullptr) {
-    landings_.emplace(offer.send_number, Landing{.offer = id, .token = token, .buffer = buffer});
-    outgoing_->Answer(RecordType::kAsked, offer.send_number);
+  const Landing landing{.offer = id, .token = token, .buffer = buffer};
+  if (offered.payload == nullptr) {
+    landings_.emplace(offered.send_number, landing);
+    outgoing_->Answer(RecordType::kAsked, offered.send_number);
     --unanswered_;
-    offers_->Remove(id);
+    shared_.offers->Remove(offer);
     return absl::OkStatus();
   }
-  CopyPayload(buffer.data(), offer.payload, buffer.size());
+  CopyPayload(buffer.data(), offered.payload, buffer.size());
   // Its owner says first that it uses the memory for something else, then does so.
   std::atomic_thread_fence(std::memory_order_acquire);
-  absl::Status status;
-  if (!AcceptsAtOnce(offer)) status = absl::UnavailableError(absl::StrCat(name_, " closed the connection"));
-  AddLanded(id, token, buffer.size(), std::move(status));
-  Decline(id, offer);
+  const bool is_good = AcceptsAtOnce(offered);
+  AddLanded(landing, is_good ? absl::OkStatus()
+                             : absl::UnavailableError(absl::StrCat(connection_->name(), " closed the connection")));
+  GiveBack(offer);
   return absl::OkStatus();
 }
 
 // Memory of a process that died stays mapped here as it was.
 bool ShmIncoming::AcceptsAtOnce(const ShmOffer& offer) const {
   return offer.payload != nullptr && (offer.send_number == 0 || connection_->their_stage() == SideStage::kOpen);
-}
-
-void ShmIncoming::Decline(OfferId id, ShmOffer& offer) {
-  --unanswered_;
-  GiveBack(id, offer);
 }
 
 const std::byte* ShmIncoming::Borrow(ShmOffer& offer) {
@@ -156,31 +138,26 @@ const std::byte* ShmIncoming::Borrow(ShmOffer& offer) {
   return offer.payload;
 }
 
-void ShmIncoming::Return(OfferId id, ShmOffer& offer) {
-  --borrowed_;
-  GiveBack(id, offer);
-}
-
-void ShmIncoming::GiveBack(OfferId id, const ShmOffer& offer) {
-  if (offer.block != nullptr) held_bytes_ -= offer.payload_bytes;
-  if (offer.send_number != 0) outgoing_->Answer(RecordType::kReturned, offer.send_number);
-  offers_->Remove(id);
+void ShmIncoming::GiveBack(ShmOffers::Iterator offer) {
+  const ShmOffer& given = offer->second;
+  --(given.is_borrowed ? borrowed_ : unanswered_);
+  if (given.block != nullptr) held_bytes_ -= given.payload_bytes;
+  if (given.send_number != 0) outgoing_->Answer(RecordType::kReturned, given.send_number);
+  shared_.offers->Remove(offer);
 }
 
 void ShmIncoming::End(const absl::Status& why) {
-  for (const auto& [number, landing] : std::exchange(landings_, {})) {
-    AddLanded(landing.offer, landing.token, landing.buffer.size(), why);
-  }
-  offers_->RemoveUnanswered(owner_);
+  for (const auto& [number, landing] : std::exchange(landings_, {})) AddLanded(landing, why);
+  shared_.offers->RemoveUnanswered(owner_);
 }
 
-void ShmIncoming::AddLanded(OfferId offer, uint64_t token, uint64_t bytes, absl::Status status) {
-  events_->Add({.kind = TransportEventKind::kLanded,
-                .peer = peer_,
-                .offer = offer,
-                .token = token,
-                .payload_bytes = bytes,
-                .status = std::move(status)});
+void ShmIncoming::AddLanded(const Landing& landing, const absl::Status& status) {
+  shared_.events->Add({.kind = TransportEventKind::kLanded,
+                       .peer = connection_->peer(),
+                       .offer = landing.offer,
+                       .token = landing.token,
+                       .payload_bytes = landing.buffer.size(),
+                       .status = status});
 }
 
 }  // namespace shoal

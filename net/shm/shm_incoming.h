@@ -9,8 +9,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -38,15 +39,15 @@ struct ShmOffer {
 
 class ShmOffers {
  public:
+  // Its number and the offer. Valid until the next Add.
+  using Iterator = absl::flat_hash_map<OfferId, ShmOffer>::iterator;
+
   explicit ShmOffers(uint64_t first_id) : next_id_(first_id) {}
 
-  OfferId Add(ShmOffer offer);
-  // nullptr: there is none, or it is borrowed. Valid until the next Add or Remove.
-  ShmOffer* Find(OfferId id);
-  const ShmOffer* Find(OfferId id) const { return const_cast<ShmOffers*>(this)->Find(id); }
-  // nullptr: it is not borrowed.
-  ShmOffer* FindBorrowed(OfferId id);
-  void Remove(OfferId id);
+  OfferId Add(ShmOffer&& offer);
+  // Of those that are borrowed, or of the others. nullopt: there is none.
+  std::optional<Iterator> Find(OfferId id, bool is_borrowed = false);
+  void Remove(Iterator offer);
   // All but the borrowed ones.
   void RemoveUnanswered(const ShmPeer* peer);
   // A copy of at most kMaxInlineBytes, in a block that an offer before has left.
@@ -64,38 +65,29 @@ class ShmOffers {
 
 class ShmIncoming {
  public:
-  // All pointers outlive this. `name` is for messages. kOffered and kLanded events go to `events`.
-  ShmIncoming(ShmPeer* owner, PeerId peer, std::string name, const TransportLimits* limits, ShmConnection* connection,
-              ShmOutgoing* outgoing, ShmOffers* offers, EventList* events)
-      : owner_(owner),
-        peer_(peer),
-        name_(std::move(name)),
-        limits_(limits),
-        connection_(connection),
-        outgoing_(outgoing),
-        offers_(offers),
-        events_(events) {}
+  // All of it outlives this.
+  ShmIncoming(ShmPeer* owner, ShmConnection* connection, ShmOutgoing* outgoing, const ShmShared& shared)
+      : owner_(owner), connection_(connection), outgoing_(outgoing), shared_(shared) {}
 
   // ---- What the peer says; an error is the peer's: end the connection ----
   // kInline, kLent or kKept.
   absl::Status OnPayload(const OutboxReader::Record& record);
   absl::Status OnPiece(const OutboxReader::Record& record);
 
-  // ---- What our user does with an offer of this peer; it is gone then, unless that fails ----
-  // InvalidArgument: the buffer has another size.
-  absl::Status Accept(OfferId id, ShmOffer& offer, std::span<std::byte> buffer, uint64_t token);
+  // ---- What our user does with an offer of this peer ----
+  // InvalidArgument: the buffer has another size, and the offer stays.
+  absl::Status Accept(ShmOffers::Iterator offer, std::span<std::byte> buffer, uint64_t token);
   bool AcceptsAtOnce(const ShmOffer& offer) const;
-  void Decline(OfferId id, ShmOffer& offer);
-  // nullptr: it is not lent, and stays.
+  // nullptr: it is not lent, and stays as it is.
   const std::byte* Borrow(ShmOffer& offer);
-  void Return(OfferId id, ShmOffer& offer);
+  // Declines it, or returns it if it is borrowed.
+  void GiveBack(ShmOffers::Iterator offer);
 
   // The connection's: every Accept ends, and offers are gone. What is borrowed stays.
   void End(const absl::Status& why);
   bool borrows() const { return borrowed_ > 0; }
 
  private:
-  // A payload that comes in pieces.
   struct Landing {
     OfferId offer;
     uint64_t token = 0;
@@ -103,22 +95,15 @@ class ShmIncoming {
     size_t landed_bytes = 0;
   };
 
-  absl::Status TakeInline(const OutboxReader::Record& record, ShmOffer* offer);
-  absl::Status TakeLent(const RecordHeader& record, ShmOffer* offer) const;
-  absl::Status TakeKept(const RecordHeader& record, ShmOffer* offer);
-  void GiveBack(OfferId id, const ShmOffer& offer);
-  void AddLanded(OfferId offer, uint64_t token, uint64_t bytes, absl::Status status);
+  void AddLanded(const Landing& landing, const absl::Status& status);
 
   ShmPeer* const owner_;
-  const PeerId peer_;
-  const std::string name_;
-  const TransportLimits* const limits_;
   ShmConnection* const connection_;
   ShmOutgoing* const outgoing_;
-  ShmOffers* const offers_;
-  EventList* const events_;
-  std::map<uint64_t, Landing> landings_;  // by the peer's send number, in which order they end with the connection
-  uint64_t newest_kept_ = 0;              // likewise: the newest that it offered
+  const ShmShared shared_;
+  // Of payloads that come in pieces, by the peer's send number, in which order they end with the connection.
+  std::map<uint64_t, Landing> landings_;
+  uint64_t newest_kept_ = 0;  // likewise: the newest that it offered
   size_t unanswered_ = 0;
   size_t borrowed_ = 0;
   size_t held_bytes_ = 0;  // in blocks

@@ -13,9 +13,9 @@ absl::Status ShmOutgoing::SendNote(std::span<const std::byte> note) {
     connection_->Publish();
     return absl::OkStatus();
   }
-  if (notes_waiting_ >= limits_->max_notes_per_peer) {
+  if (notes_waiting_ >= shared_.limits->max_notes_per_peer) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(notes_waiting_, " notes to ", name_, " wait for the peer already"));
+        absl::StrCat(notes_waiting_, " notes to ", connection_->name(), " wait for the peer already"));
   }
   ++notes_waiting_;
   WaitingWord& waiting = words_.emplace_back();
@@ -25,9 +25,9 @@ absl::Status ShmOutgoing::SendNote(std::span<const std::byte> note) {
 }
 
 absl::Status ShmOutgoing::Send(std::span<const std::byte> header, std::span<const std::byte> payload, uint64_t token) {
-  if (sends_waiting_ >= limits_->max_sends_per_peer) {
+  if (sends_waiting_ >= shared_.limits->max_sends_per_peer) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(sends_waiting_, " payloads to ", name_, " wait for the peer already"));
+        absl::StrCat(sends_waiting_, " payloads to ", connection_->name(), " wait for the peer already"));
   }
   ++sends_waiting_;
   if (!IsAnythingWaiting() && TryPayload(header, payload, token).value_or(false)) {
@@ -82,7 +82,7 @@ absl::StatusOr<bool> ShmOutgoing::TryPayload(std::span<const std::byte> header, 
   record.send_number = next_send_number_;
   record.type = RecordType::kKept;
   Loan loan{.token = token, .payload = payload};
-  const std::optional<uint64_t> offset = lent_->Find(payload);
+  const std::optional<uint64_t> offset = shared_.lent->Find(payload);
   if (offset.has_value()) {
     record.type = RecordType::kLent;
     record.offset = loan.offset = *offset;
@@ -90,12 +90,12 @@ absl::StatusOr<bool> ShmOutgoing::TryPayload(std::span<const std::byte> header, 
   }
   const absl::StatusOr<bool> appended = connection_->Append(record, header, {});
   if (!appended.value_or(false)) {
-    if (offset.has_value()) lent_->Give(*offset, payload.size());
+    if (offset.has_value()) shared_.lent->Give(*offset, payload.size());
     return appended;
   }
   loans_.emplace(next_send_number_++, loan);
   if (loan.state == Loan::State::kInArena) {
-    lent_->Fill(loan.offset, payload);
+    shared_.lent->Fill(loan.offset, payload);
     FinishSend(token, absl::OkStatus());
   }
   return true;
@@ -123,14 +123,13 @@ absl::StatusOr<bool> ShmOutgoing::TryNextPayload() {
 absl::StatusOr<bool> ShmOutgoing::TryNextPiece() {
   const auto found = loans_.find(asked_.front());
   Loan& loan = found->second;
-  const std::span<const std::byte> left = loan.payload.subspan(loan.sent_bytes);
-  const std::span<const std::byte> piece = left.first(std::min(left.size(), kMaxPieceBytes));
+  const std::span<const std::byte> piece = loan.payload.first(std::min(loan.payload.size(), kMaxPieceBytes));
   const absl::StatusOr<bool> appended = connection_->Append(
       {.type = RecordType::kPiece, .payload_bytes = piece.size(), .send_number = asked_.front()}, {}, piece);
   if (!appended.value_or(false)) return appended;
   is_piece_next_ = false;
-  loan.sent_bytes += piece.size();
-  if (loan.sent_bytes == loan.payload.size()) {
+  loan.payload = loan.payload.subspan(piece.size());
+  if (loan.payload.empty()) {
     FinishSend(loan.token, absl::OkStatus());
     loans_.erase(found);
     asked_.pop_front();
@@ -145,7 +144,7 @@ absl::Status ShmOutgoing::OnReturned(uint64_t send_number) {
   }
   const Loan& loan = found->second;
   if (loan.state == Loan::State::kInArena) {
-    lent_->Give(loan.offset, loan.payload.size());
+    shared_.lent->Give(loan.offset, loan.payload.size());
   } else {
     FinishSend(loan.token, absl::OkStatus());
   }
@@ -180,13 +179,14 @@ void ShmOutgoing::End(const absl::Status& why) {
 }
 
 void ShmOutgoing::TakeBack() {
-  for (const auto& [number, loan] : loans_) lent_->Give(loan.offset, loan.payload.size());
+  for (const auto& [number, loan] : loans_) shared_.lent->Give(loan.offset, loan.payload.size());
   loans_.clear();
 }
 
-void ShmOutgoing::FinishSend(uint64_t token, absl::Status status) {
+void ShmOutgoing::FinishSend(uint64_t token, const absl::Status& status) {
   --sends_waiting_;
-  events_->Add({.kind = TransportEventKind::kSent, .peer = peer_, .token = token, .status = std::move(status)});
+  shared_.events->Add(
+      {.kind = TransportEventKind::kSent, .peer = connection_->peer(), .token = token, .status = status});
 }
 
 }  // namespace shoal

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <deque>
 #include <span>
-#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -30,12 +29,18 @@
 
 namespace shoal {
 
+// What the connections of one transport share.
+struct ShmShared {
+  const TransportLimits* limits;
+  LentMemory* lent;
+  EventList* events;  // of the user, to which all add
+  class ShmOffers* offers;
+};
+
 class ShmOutgoing {
  public:
-  // All pointers outlive this. `name` is for messages. kSent events go to `events`.
-  ShmOutgoing(PeerId peer, std::string name, const TransportLimits* limits, ShmConnection* connection, LentMemory* lent,
-              EventList* events)
-      : peer_(peer), name_(std::move(name)), limits_(limits), connection_(connection), lent_(lent), events_(events) {}
+  // The connection, and what is shared, outlive this.
+  ShmOutgoing(ShmConnection* connection, const ShmShared& shared) : connection_(connection), shared_(shared) {}
 
   // ---- What our user sends; errors as those of Transport ----
   absl::Status SendNote(std::span<const std::byte> note);
@@ -66,9 +71,8 @@ class ShmOutgoing {
   struct Loan {
     enum class State : uint8_t { kInArena, kInRegion, kKept, kAsked } state = State::kKept;
     uint64_t token = 0;
-    std::span<const std::byte> payload;  // our user's; of kInArena its size alone counts
+    std::span<const std::byte> payload;  // our user's: what is still to go in pieces. Of kInArena its size alone counts
     uint64_t offset = 0;                 // kInArena
-    size_t sent_bytes = 0;               // kAsked: in pieces
   };
 
   // A note or an answer.
@@ -93,14 +97,10 @@ class ShmOutgoing {
   absl::StatusOr<bool> TryNextWord();
   absl::StatusOr<bool> TryNextPayload();
   absl::StatusOr<bool> TryNextPiece();
-  void FinishSend(uint64_t token, absl::Status status);
+  void FinishSend(uint64_t token, const absl::Status& status);
 
-  const PeerId peer_;
-  const std::string name_;
-  const TransportLimits* const limits_;
   ShmConnection* const connection_;
-  LentMemory* const lent_;
-  EventList* const events_;
+  const ShmShared shared_;
   std::deque<WaitingWord> words_;
   std::deque<WaitingPayload> payloads_;
   size_t notes_waiting_ = 0;                   // of the words

@@ -15,7 +15,7 @@ constexpr int kMaxRecordsInRing = static_cast<int>(kRingBytes / kRecordAlignment
 
 void ShmPeer::SetUp() {
   state_ = State::kUp;
-  events_->Add({.kind = TransportEventKind::kPeerUp, .peer = id_});
+  events_->Add({.kind = TransportEventKind::kPeerUp, .peer = id()});
 }
 
 absl::Status ShmPeer::Read() {
@@ -32,14 +32,15 @@ absl::Status ShmPeer::Read() {
   connection_.SayConsumed();
   if (!status.ok()) return WithName(status);
   if (!closed) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(name_, " closed the connection", connection_.is_dead() ? " or died" : ""));
+  return absl::UnavailableError(
+      absl::StrCat(name(), " closed the connection", connection_.is_dead() ? " or died" : ""));
 }
 
 absl::Status ShmPeer::OnRecord(const OutboxReader::Record& record) {
   switch (record.fixed.type) {
     case RecordType::kNote:
       if (record.header.empty()) return absl::InvalidArgumentError("it sends an empty note");
-      events_->Add({.kind = TransportEventKind::kNote, .peer = id_}, record.header);
+      events_->Add({.kind = TransportEventKind::kNote, .peer = id()}, record.header);
       return absl::OkStatus();
     case RecordType::kInline:
     case RecordType::kLent:
@@ -66,7 +67,7 @@ void ShmPeer::End(const absl::Status& under_way, const absl::Status& down) {
   state_ = State::kEnding;
   outgoing_.End(under_way);
   incoming_.End(under_way);
-  events_->Add({.kind = TransportEventKind::kPeerDown, .peer = id_, .status = down});
+  events_->Add({.kind = TransportEventKind::kPeerDown, .peer = id(), .status = down});
   connection_.SayStage(SideStage::kClosed);
 }
 
@@ -78,7 +79,7 @@ bool ShmPeer::Settle() {
 }
 
 absl::Status ShmPeer::WithName(const absl::Status& status) const {
-  return {status.code(), absl::StrCat(name_, ": ", status.message())};
+  return {status.code(), absl::StrCat(name(), ": ", status.message())};
 }
 
 }  // namespace shoal

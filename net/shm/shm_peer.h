@@ -20,14 +20,6 @@
 
 namespace shoal {
 
-// What the peers of one transport share.
-struct ShmShared {
-  const TransportLimits* limits;
-  LentMemory* lent;
-  ShmOffers* offers;
-  EventList* events;
-};
-
 class ShmPeer {
  public:
   enum class State : uint8_t {
@@ -39,18 +31,17 @@ class ShmPeer {
 
   // What is shared outlives this. `name` is for messages.
   ShmPeer(PeerId id, State state, std::string name, const ShmShared& shared)
-      : id_(id),
-        name_(std::move(name)),
+      : state_(state),
         events_(shared.events),
-        state_(state),
-        outgoing_(id, name_, shared.limits, &connection_, shared.lent, shared.events),
-        incoming_(this, id, name_, shared.limits, &connection_, &outgoing_, shared.offers, shared.events) {}
+        connection_(id, std::move(name)),
+        outgoing_(&connection_, shared),
+        incoming_(this, &connection_, &outgoing_, shared) {}
   ShmPeer(const ShmPeer&) = delete;
   ShmPeer& operator=(const ShmPeer&) = delete;
 
-  PeerId id() const { return id_; }
+  PeerId id() const { return connection_.peer(); }
+  const std::string& name() const { return connection_.name(); }
   State state() const { return state_; }
-  const std::string& name() const { return name_; }
   ShmConnection& connection() { return connection_; }
   ShmOutgoing& outgoing() { return outgoing_; }
   ShmIncoming& incoming() { return incoming_; }
@@ -71,10 +62,8 @@ class ShmPeer {
   absl::Status OnRecord(const OutboxReader::Record& record);
   absl::Status WithName(const absl::Status& status) const;
 
-  const PeerId id_;
-  const std::string name_;
-  EventList* const events_;
   State state_;
+  EventList* const events_;
   ShmConnection connection_;
   ShmOutgoing outgoing_;
   ShmIncoming incoming_;

@@ -30,7 +30,7 @@ absl::Status ShmPeers::CheckRoom() const {
 ShmPeer* ShmPeers::Add(State state, FileDescriptor socket, std::string name) {
   const PeerId id(next_id_++);
   auto peer = std::make_unique<ShmPeer>(id, state, std::move(name), shared_);
-  if (!peer->connection().Start(std::move(socket), epoll_, id.value()).ok()) return nullptr;
+  if (!peer->connection().Start(std::move(socket), epoll_).ok()) return nullptr;
   return peers_.emplace(id, std::move(peer)).first->second.get();
 }
 

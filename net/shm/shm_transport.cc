@@ -1,9 +1,14 @@
 #include "net/shm/shm_transport.h"
 
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,8 +16,8 @@
 #include "core/frame.h"
 #include "net/event_list.h"
 #include "net/shm/lent_memory.h"
+#include "net/shm/same_node_socket.h"
 #include "net/shm/shm_incoming.h"
-#include "net/shm/shm_listener.h"
 #include "net/shm/shm_peers.h"
 #include "net/wake_up.h"
 #include "process/socket_address.h"
@@ -24,11 +29,45 @@ namespace {
 constexpr int kMaxPollsWithoutSockets = 32;
 constexpr int kMaxAcceptsPerPoll = 64;
 constexpr int kMaxSocketEvents = 64;
+constexpr int64_t kAcceptPauseNs = 100'000'000;
 
 // Of the epoll. Other keys are of peers, whose ids are given from first_id on, which is never near the end.
 constexpr uint64_t kWakeUpKey = 0;
 constexpr uint64_t kListenerKey = UINT64_MAX;
 constexpr uint64_t kPauseKey = UINT64_MAX - 1;
+
+// Where processes of this node connect. Without descriptors it pauses: a listener stays readable until somebody has
+// been accepted, and would keep the loop awake.
+class Listener {
+ public:
+  // AlreadyExists: another process listens there. ResourceExhausted: no descriptors.
+  absl::Status Start(const std::string& address, int epoll) {
+    absl::StatusOr<FileDescriptor> listener = ListenOnThisNode(address);
+    if (!listener.ok()) return listener.status();
+    FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    if (!timer.valid()) return absl::ResourceExhaustedError(absl::StrCat("no timer: ", std::strerror(errno)));
+    if (absl::Status status = timer_.Watch(std::move(timer), epoll, kPauseKey); !status.ok()) return status;
+    return listener_.Watch(*std::move(listener), epoll, kListenerKey, EPOLLIN);
+  }
+
+  absl::StatusOr<FileDescriptor> Accept() { return AcceptOnThisNode(listener_.get()); }
+
+  void Pause() {
+    listener_.WatchFor(0);
+    const itimerspec once{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = kAcceptPauseNs}};
+    timerfd_settime(timer_.get(), 0, &once, nullptr);
+  }
+
+  void Resume() {
+    uint64_t expirations = 0;
+    [[maybe_unused]] const ssize_t got = read(timer_.get(), &expirations, sizeof(expirations));
+    listener_.WatchFor(EPOLLIN);
+  }
+
+ private:
+  WatchedDescriptor listener_;
+  WatchedDescriptor timer_;
+};
 
 class ShmTransportImpl final : public ShmTransport, private PayloadLender {
  public:
@@ -38,9 +77,9 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
         lent_(std::move(lent)),
         wake_up_(std::move(wake_up)),
         epoll_(std::move(epoll)),
-        offers_(options.first_id),
-        peers_({.limits = &options_.limits, .lent = lent_.get(), .offers = &offers_, .events = &pending_}, epoll_.get(),
-               options.first_id) {}
+        offers_(std::make_unique<ShmOffers>(options.first_id)),
+        peers_({.limits = &options_.limits, .lent = lent_.get(), .events = &pending_, .offers = offers_.get()},
+               epoll_.get(), options.first_id) {}
 
   absl::Status Start();
 
@@ -66,6 +105,7 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
   const std::byte* Borrow(OfferId offer) override;
   void Return(OfferId offer) override;
 
+  static ShmIncoming& IncomingOf(ShmOffers::Iterator offer) { return offer->second.peer->incoming(); }
   void PollSockets();
   void AcceptGuests();
 
@@ -73,8 +113,8 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
   const std::unique_ptr<LentMemory> lent_;
   const std::unique_ptr<WakeUp> wake_up_;
   const FileDescriptor epoll_;
-  ShmListener listener_;
-  ShmOffers offers_;
+  Listener listener_;
+  const std::unique_ptr<ShmOffers> offers_;
   EventList pending_;
   EventList returned_;
   ShmPeers peers_;
@@ -84,7 +124,7 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
 absl::Status ShmTransportImpl::Start() {
   if (absl::Status status = WatchBorrowed(wake_up_->fd(), epoll_.get(), kWakeUpKey); !status.ok()) return status;
   if (options_.listen_address.empty()) return absl::OkStatus();
-  return listener_.Start(options_.listen_address, epoll_.get(), kListenerKey, kPauseKey);
+  return listener_.Start(options_.listen_address, epoll_.get());
 }
 
 absl::StatusOr<PeerId> ShmTransportImpl::Connect(const std::string& address) {
@@ -111,31 +151,31 @@ absl::Status ShmTransportImpl::Send(PeerId peer, std::span<const std::byte> head
   return found.ok() ? (*found)->outgoing().Send(header, payload, token) : found.status();
 }
 
-absl::Status ShmTransportImpl::Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) {
-  ShmOffer* const found = offers_.Find(offer);
-  if (found == nullptr) return absl::NotFoundError(absl::StrCat("there is no offer ", offer.value(), " (any more)"));
-  return found->peer->incoming().Accept(offer, *found, buffer, token);
+absl::Status ShmTransportImpl::Accept(OfferId id, std::span<std::byte> buffer, uint64_t token) {
+  const std::optional<ShmOffers::Iterator> offer = offers_->Find(id);
+  if (!offer.has_value()) return absl::NotFoundError(absl::StrCat("there is no offer ", id.value(), " (any more)"));
+  return IncomingOf(*offer).Accept(*offer, buffer, token);
 }
 
-bool ShmTransportImpl::AcceptsAtOnce(OfferId offer) const {
-  const ShmOffer* const found = offers_.Find(offer);
-  return found != nullptr && found->peer->incoming().AcceptsAtOnce(*found);
+bool ShmTransportImpl::AcceptsAtOnce(OfferId id) const {
+  const std::optional<ShmOffers::Iterator> offer = offers_->Find(id);
+  return offer.has_value() && IncomingOf(*offer).AcceptsAtOnce((*offer)->second);
 }
 
-void ShmTransportImpl::Decline(OfferId offer) {
-  if (ShmOffer* const found = offers_.Find(offer); found != nullptr) found->peer->incoming().Decline(offer, *found);
+void ShmTransportImpl::Decline(OfferId id) {
+  if (const std::optional<ShmOffers::Iterator> offer = offers_->Find(id)) IncomingOf(*offer).GiveBack(*offer);
 }
 
-const std::byte* ShmTransportImpl::Borrow(OfferId offer) {
-  ShmOffer* const found = offers_.Find(offer);
-  return found == nullptr ? nullptr : found->peer->incoming().Borrow(*found);
+const std::byte* ShmTransportImpl::Borrow(OfferId id) {
+  const std::optional<ShmOffers::Iterator> offer = offers_->Find(id);
+  return offer.has_value() ? IncomingOf(*offer).Borrow((*offer)->second) : nullptr;
 }
 
-void ShmTransportImpl::Return(OfferId offer) {
-  ShmOffer* const found = offers_.FindBorrowed(offer);
-  if (found == nullptr) return;
-  ShmPeer& peer = *found->peer;
-  peer.incoming().Return(offer, *found);
+void ShmTransportImpl::Return(OfferId id) {
+  const std::optional<ShmOffers::Iterator> offer = offers_->Find(id, /*is_borrowed=*/true);
+  if (!offer.has_value()) return;
+  ShmPeer& peer = *(*offer)->second.peer;
+  peer.incoming().GiveBack(*offer);
   if (peer.state() == ShmPeer::State::kEnding) peers_.Settle(peer);
 }
 
