@@ -1,9 +1,9 @@
 // What a process lets its peers of this node read: an arena into which payloads are copied, and one extra region of the
-// caller's, payloads in which are read where they are. The arena begins with a page that says whether the process
+// caller's. Payloads that lie in the region are read there. The arena begins with a page that says whether the process
 // sleeps.
 //
-// One thread; the others read. Where a payload lies is an offset: with kInRegionBit it counts in the region, without it
-// behind the page of the arena.
+// The place of a payload is an offset. With kInRegionBit it counts from the start of the region, without it from the
+// end of the arena's first page. One thread; peers read at any time.
 #ifndef SHOAL_NET_SHM_LENT_MEMORY_H_
 #define SHOAL_NET_SHM_LENT_MEMORY_H_
 
@@ -34,18 +34,18 @@ class LentMemory {
   // `region` may be nullptr, and outlives this. The errors are those of OwnedMemory::Make.
   static absl::StatusOr<std::unique_ptr<LentMemory>> Make(uint64_t arena_bytes, OwnedMemory* region);
 
-  // Where peers are to read a payload: where it is, if that is in the region, or else in free pages of the arena, for
-  // Fill. nullopt: the arena has no room.
+  // Finds where peers can read a payload. If it lies in the region, that is its place. Otherwise pages of the arena are
+  // taken for it, and the caller fills them. nullopt: the arena has no room.
   std::optional<uint64_t> Find(std::span<const std::byte> payload);
-  // Copies a payload to where Find found free pages for it.
+  // Copies a payload into the pages that Find took for it.
   void Fill(uint64_t offset, std::span<const std::byte> payload);
-  // No peer reads there any more: the pages are free again. Nothing to do in the region.
+  // Frees the pages that Find took, when no peer reads them any more. A place in the region needs nothing.
   void Give(uint64_t offset, uint64_t bytes);
 
   void SetAsleep(bool is_asleep);
   bool is_asleep() const { return sleeps_ % 2 == 1; }
 
-  const OwnedMemory& arena() const { return *arena_memory_; }  // with its page
+  const OwnedMemory& arena() const { return *arena_memory_; }  // the first page included
   const OwnedMemory* region() const { return region_; }        // may be nullptr
 
  private:

@@ -1,9 +1,9 @@
 // One side of a connection between two processes of a node: its socket, its ring of records, and the ring and the lent
 // memory of the other side.
 //
-// It begins with a greeting of each side (same_node_socket.h). It ends in stages (SideStage), which each side says in
-// its outbox, or with the other side's death. What the other side wrote is checked against bounds here; what it means
-// is checked by who reads the records. One thread.
+// Each side begins with a greeting (same_node_socket.h). A side ends in stages (SideStage), which it says in its
+// outbox, or it dies. What the other side wrote is checked here against the bounds of its memory. Whoever reads the
+// records checks what they mean. One thread.
 #ifndef SHOAL_NET_SHM_SHM_CONNECTION_H_
 #define SHOAL_NET_SHM_SHM_CONNECTION_H_
 
@@ -29,7 +29,7 @@ namespace shoal {
 
 class ShmConnection {
  public:
-  // Of epoll keys: the other process, not its socket.
+  // In an epoll's key: the event is about the other process, not about the socket.
   static constexpr uint64_t kProcessBit = uint64_t{1} << 63;
 
   // `name` is for messages.
@@ -37,50 +37,50 @@ class ShmConnection {
   PeerId peer() const { return peer_; }
   const std::string& name() const { return name_; }
 
-  // Watches the socket with the peer's number, and the other process with that | kProcessBit. ResourceExhausted: no
-  // descriptors.
+  // Lets `epoll`, which outlives this, watch the socket and the other process. The keys are the peer's number, and that
+  // with kProcessBit. ResourceExhausted: no descriptors.
   absl::Status Start(FileDescriptor socket, int epoll);
 
   // ---- Greetings ----
-  // Makes our ring and tells the other side of it and of `lent`. ResourceExhausted or Unimplemented: no memory.
-  // Unavailable: the other side is gone.
+  // Makes our ring, and sends the other side our greeting, by which it can read the ring and `lent`. Unavailable: the
+  // other side is gone. Other errors are those of OwnedMemory::Make.
   absl::Status Greet(const LentMemory& lent);
-  // Tells the other side, which is of another version, no more than ours.
+  // A greeting for a side of another version, which can read no more of it than the version.
   void SayVersion(const LentMemory& lent);
-  // Maps what the other side's greeting has. False: it has not come yet. The errors are those of ReceiveGreeting and
-  // PeerMemory::Map. ResourceExhausted as well: it has more than `most_bytes`.
+  // Receives the other side's greeting and maps its memory. False: the greeting has not come yet. ResourceExhausted:
+  // the memory has more than `most_bytes`. Other errors are those of ReceiveGreeting and PeerMemory::Map.
   absl::StatusOr<bool> ReadGreeting(uint64_t most_bytes);
   uint64_t mapped_bytes() const { return mapped_bytes_; }
 
   // ---- Records; after both greetings ----
-  // As OutboxWriter::Append. The other side sees it after Publish.
+  // As OutboxWriter::Append. The other side sees the record after Publish.
   absl::StatusOr<bool> Append(const RecordHeader& record, std::span<const std::byte> header,
                               std::span<const std::byte> payload) {
     return outbox_->Append(record, header, payload, inbox_->header().consumed.load(std::memory_order_acquire));
   }
-  // Wakes the other side if it sleeps.
+  // Shows the other side what was appended, and wakes it if it sleeps.
   void Publish() {
     if (outbox_->Publish()) RingIfAsleep();
   }
-  // Whether the other side is to wake us when it has read.
+  // True: the other side wakes us when it has read records of ours.
   void SetWantsRoom(bool wants_room);
 
   absl::StatusOr<std::optional<OutboxReader::Record>> Next() { return inbox_->Next(); }
-  // The records that Next gave are not looked at any more.
+  // Lets the other side write over the records that Next has given.
   void SayConsumed();
   bool HasMore() const { return inbox_->HasMore(); }
-  // Where in the other side's lent memory that lies (lent_memory.h). nullptr: outside of it.
+  // The address of a payload in the other side's LentMemory. nullptr: it would lie outside.
   const std::byte* Find(uint64_t offset, uint64_t bytes) const;
 
   // ---- Its end ----
   void SayStage(SideStage stage);
-  // Before its greeting kDoneReading.
+  // kDoneReading if its greeting has not come.
   SideStage their_stage() const { return inbox_.has_value() ? inbox_->stage() : SideStage::kDoneReading; }
   // Takes the bells that have come. False: the other side is gone.
   bool DrainBells() { return shoal::DrainBells(socket_.get()); }
   // The other side sees our end at once.
   void HangUp() { socket_.HangUp(); }
-  // The other process has ended, or its end of the socket.
+  // To be called when the other process or its end of the socket is gone.
   void SetDead();
   bool is_dead() const { return is_dead_; }
   void CloseSocket() { socket_.Reset(); }

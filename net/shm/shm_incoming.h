@@ -1,7 +1,7 @@
 // The payloads that peers of this node offer, until they have landed or are given back.
 //
-// ShmOffers has those of all peers by their numbers, ShmIncoming has what one peer may do and what comes from it in
-// pieces. What a peer says is checked before it is used. One thread.
+// ShmOffers keeps the offers of all peers of a transport by their numbers. ShmIncoming belongs to one peer: it checks
+// what the peer offers, counts it against the limits, and lands what comes in pieces. One thread.
 #ifndef SHOAL_NET_SHM_SHM_INCOMING_H_
 #define SHOAL_NET_SHM_SHM_INCOMING_H_
 
@@ -39,18 +39,18 @@ struct ShmOffer {
 
 class ShmOffers {
  public:
-  // Its number and the offer. Valid until the next Add.
+  // Points to an offer's number and the offer. Valid until the next Add, or until the offer is removed.
   using Iterator = absl::flat_hash_map<OfferId, ShmOffer>::iterator;
 
   explicit ShmOffers(uint64_t first_id) : next_id_(first_id) {}
 
   OfferId Add(ShmOffer&& offer);
-  // Of those that are borrowed, or of the others. nullopt: there is none.
+  // Looks among the borrowed offers, or among the others. nullopt: it is not there.
   std::optional<Iterator> Find(OfferId id, bool is_borrowed = false);
   void Remove(Iterator offer);
-  // All but the borrowed ones.
+  // Removes all offers of a peer but the borrowed ones.
   void RemoveUnanswered(const ShmPeer* peer);
-  // A copy of at most kMaxInlineBytes, in a block that an offer before has left.
+  // Copies at most kMaxInlineBytes into a block that an earlier offer has left, or into a new one.
   std::unique_ptr<std::byte[]> Copy(std::span<const std::byte> payload);
 
  private:
@@ -65,12 +65,12 @@ class ShmOffers {
 
 class ShmIncoming {
  public:
-  // All of it outlives this.
+  // What is passed outlives this.
   ShmIncoming(ShmPeer* owner, ShmConnection* connection, ShmOutgoing* outgoing, const ShmShared& shared)
       : owner_(owner), connection_(connection), outgoing_(outgoing), shared_(shared) {}
 
-  // ---- What the peer says; an error is the peer's: end the connection ----
-  // kInline, kLent or kKept.
+  // ---- What the peer says; an error is its fault: end the connection ----
+  // A record of kInline, kLent or kKept.
   absl::Status OnPayload(const OutboxReader::Record& record);
   absl::Status OnPiece(const OutboxReader::Record& record);
 
@@ -83,7 +83,7 @@ class ShmIncoming {
   // Declines it, or returns it if it is borrowed.
   void GiveBack(ShmOffers::Iterator offer);
 
-  // The connection's: every Accept ends, and offers are gone. What is borrowed stays.
+  // With its connection: ends every Accept with `why`, and drops offers. What is borrowed stays.
   void End(const absl::Status& why);
   bool borrows() const { return borrowed_ > 0; }
 

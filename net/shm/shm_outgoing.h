@@ -1,14 +1,16 @@
 // What one side of a connection sends: notes, payloads, and its answers to the other side's payloads.
 //
-// A payload goes into the ring if it is small (kMaxInlineBytes). Otherwise the other side reads it in our lent memory
-// until it says kReturned. For one that finds no room there (docs/adr/0018), our user keeps it until the other side has
-// asked for it; then it goes through the ring in pieces.
+// A small payload (kMaxInlineBytes) goes into the ring. The other side reads a larger one in our lent memory until it
+// says kReturned. A payload that finds no room there stays with our user until the other side asks for it, and then
+// goes through the ring in pieces (docs/adr/0018).
 //
-// Notes and answers wait for room in the ring. Payloads and pieces wait for that too, and for the notes and answers
-// before them, which are what the other side waits for. Room comes when the other side polls, whatever its user does.
-// Nothing waits for room in the arena (clause T11 of net/transport.h).
+// Notes and answers wait for room in the ring. Payloads and pieces wait for room too, and they let all notes and
+// answers go first, since the other side waits for those. Room comes when the other side polls, whatever its user does:
+// it reads its ring to the end, copies pieces into buffers that its user has named already, and keeps offers as
+// numbers. Nothing waits for room in the arena. So between two sides that poll, every payload is offered and every
+// accepted one lands (clause T11 of net/transport.h).
 //
-// One thread. An error of Flush or of what the other side said is the other side's: end the connection.
+// An error of Flush, OnReturned or OnAsked is the other side's fault: end the connection. One thread.
 #ifndef SHOAL_NET_SHM_SHM_OUTGOING_H_
 #define SHOAL_NET_SHM_SHM_OUTGOING_H_
 
@@ -33,7 +35,7 @@ namespace shoal {
 struct ShmShared {
   const TransportLimits* limits;
   LentMemory* lent;
-  EventList* events;  // of the user, to which all add
+  EventList* events;  // what the next Poll returns
   class ShmOffers* offers;
 };
 
@@ -59,11 +61,11 @@ class ShmOutgoing {
   absl::Status OnAsked(uint64_t send_number);
 
   // ---- The connection's end ----
-  // Ends every Send that has not ended. What the other side reads in our arena stays as it is until TakeBack; what it
-  // reads in the region may be used again at once.
+  // Ends every Send that has not ended. What the other side reads in our arena stays as it is until TakeBack. What it
+  // reads in the region may be used for something else at once.
   void End(const absl::Status& why);
   bool lends() const { return !loans_.empty(); }
-  // The other side reads no more.
+  // Frees what was lent, when the other side reads no more.
   void TakeBack();
 
  private:
@@ -71,7 +73,7 @@ class ShmOutgoing {
   struct Loan {
     enum class State : uint8_t { kInArena, kInRegion, kKept, kAsked } state = State::kKept;
     uint64_t token = 0;
-    std::span<const std::byte> payload;  // our user's: what is still to go in pieces. Of kInArena its size alone counts
+    std::span<const std::byte> payload;  // kKept, kAsked: what has not been sent yet. kInArena: its size counts
     uint64_t offset = 0;                 // kInArena
   };
 

@@ -23,8 +23,8 @@ namespace shoal {
 class ShmPeer {
  public:
   enum class State : uint8_t {
-    kGuest,     // it connected; its greeting is to come. Not known to the user
-    kGreeting,  // we connected; likewise
+    kGuest,     // it connected, and has not greeted yet; the user does not know it
+    kGreeting,  // we connected, and it has not greeted yet
     kUp,
     kEnding,  // the user has heard of its end; memory is still lent or borrowed
   };
@@ -46,16 +46,16 @@ class ShmPeer {
   ShmOutgoing& outgoing() { return outgoing_; }
   ShmIncoming& incoming() { return incoming_; }
 
-  // Both greetings have come. Adds kPeerUp.
+  // To be called when both sides have greeted. Adds kPeerUp.
   void SetUp();
-  // Reads what the peer said. An error: it is to be ended with it, and Unavailable says that it has closed or died.
+  // Reads what the peer said. An error: the caller ends the peer with it. Unavailable: the peer has closed or died.
   absl::Status Read();
   // As ShmOutgoing::Flush.
   absl::StatusOr<bool> Flush();
-  // Ends what is under way, Sends and Accepts with `under_way`, and adds kPeerDown with `down`. Settle next.
+  // Ends Sends and Accepts with `under_way`, and adds kPeerDown with `down`. The caller calls Settle next.
   void End(const absl::Status& under_way, const absl::Status& down);
-  // Of a peer that was ended: looks what it has said since, and takes back memory. True: all was given back, on both
-  // sides, and nothing comes any more.
+  // For a peer that was ended, whenever something has changed: takes back the memory that the peer reads no more. True:
+  // both sides have given back everything, and the peer can be forgotten.
   bool Settle();
 
  private:

@@ -1,6 +1,6 @@
-// The peers of the shared-memory transport: how they come and go, and in which order they are read. One thread.
+// The peers of the shared-memory transport: how they come and go, and in which order they are read.
 //
-// Events go to the list that they share. A peer that has said something wrong is ended here.
+// A peer that has said something wrong is ended here. What happens goes to the events that the peers share. One thread.
 #ifndef SHOAL_NET_SHM_SHM_PEERS_H_
 #define SHOAL_NET_SHM_SHM_PEERS_H_
 
@@ -20,8 +20,8 @@ namespace shoal {
 
 class ShmPeers {
  public:
-  // `epoll`, and what is shared, outlive this. The epoll's keys are the numbers of peers, from `first_id` on, and those
-  // with ShmConnection::kProcessBit.
+  // `epoll` and what is shared outlive this. The keys in the epoll are the numbers of peers, which start at `first_id`,
+  // and those numbers with ShmConnection::kProcessBit.
   ShmPeers(const ShmShared& shared, int epoll, uint64_t first_id)
       : shared_(shared), epoll_(epoll), next_id_(first_id) {}
   ~ShmPeers();
@@ -30,25 +30,25 @@ class ShmPeers {
 
   // As ShmTransport::ConnectIfOnThisNode.
   absl::StatusOr<PeerId> Connect(const std::string& address);
-  // A peer that can't be reached: adds its kPeerDown.
+  // Gives a number to a peer that can't be reached, and adds its kPeerDown.
   PeerId AddDown(const absl::Status& why);
-  // A process that has connected to us. False: no descriptors.
+  // Takes a process that has connected to us. False: there are no descriptors for it.
   bool AddGuest(FileDescriptor socket);
-  // Makes room for another. False: there is none that has not greeted yet.
+  // Hangs up on the guest that has been silent for longest. False: there is no guest.
   bool ForgetOldestGuest();
 
   // NotFound: there is no such peer (any more). FailedPrecondition: it is not up yet.
   absl::StatusOr<ShmPeer*> FindUp(PeerId id);
   size_t up_count() const { return up_.size(); }
   void Close(PeerId id);
-  // The peer is ended, and something that was borrowed from it has been returned.
+  // To be called when something was returned to a peer that has ended. The peer may be gone afterwards.
   void Settle(ShmPeer& peer);
 
-  // Reads and writes the rings of those that are up, until the list has max_events_per_poll.
+  // Reads and writes the rings of the peers that are up, until there are max_events_per_poll events.
   void PollRings();
-  // False: there is something for PollRings, or an event was added.
+  // Sends what waits. False: PollRings has something to do, or an event was added.
   bool AreRingsIdle();
-  // What the epoll says of a peer; `key` may be an old one.
+  // To be called when the epoll says `key`, which may be of a peer that is gone.
   void OnSocket(uint64_t key);
 
  private:
