@@ -122,7 +122,7 @@ using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 FrameHeaderBytes EncodeHeader(const FrameHeader& header);
 
-// For checking payloads without decoding the rest (net/checksum_transport.h). True for the header of a push or a
+// For checking payloads without decoding the rest (net/observed_transport.h). True for the header of a push or a
 // result, and nothing more; the other two functions are for such headers alone.
 bool HasPayloadChecksumField(std::span<const std::byte> header);
 uint32_t ReadPayloadChecksum(std::span<const std::byte> header);

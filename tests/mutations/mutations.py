@@ -197,7 +197,7 @@ SIMULATOR_MUTATIONS = [
         (
             "net/shm/shm_outgoing.cc",
             "  if (offset.has_value()) {\n    record.type",
-            "  const size_t most_bytes = lent_->arena().bytes().size() - kStatusPageBytes;\n"
+            "  const size_t most_bytes = shared_.lent->arena().bytes().size() - kStatusPageBytes;\n"
             "  if (!offset.has_value() && payload.size() <= most_bytes) return false;\n"
             "  if (offset.has_value()) {\n    record.type",
         ),
