@@ -6,6 +6,10 @@ set(SHOAL_WARNINGS -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor 
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU OR NOT SHOAL_WARNINGS_ARE_ERRORS)
   list(REMOVE_ITEM SHOAL_WARNINGS -Werror)
 endif()
+# It knows which mutex guards what (process/mutex.h).
+if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  list(APPEND SHOAL_WARNINGS -Wthread-safety -Werror=thread-safety)
+endif()
 
 # GCC takes a third less time over tests without the second level; what they test keeps it.
 if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)

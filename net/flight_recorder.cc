@@ -104,7 +104,7 @@ void FlightRecorder::AddNodeOp(const NodeOp& op, uint64_t payload_bytes, bool fa
 
 void FlightRecorder::KeepForTrace(const Entry& entry) {
   if (!is_traced_.load(std::memory_order_relaxed)) return;
-  const std::lock_guard lock(trace_mutex_);
+  const MutexLock lock(trace_mutex_);
   if (trace_ != nullptr) trace_->Next() = entry;
 }
 
@@ -112,7 +112,7 @@ std::string FlightRecorder::Text(Now now) const { return newest_.Text(now, std::
 
 void FlightRecorder::StartTrace() {
   auto ring = std::make_unique<Ring>(kTraceEntries);
-  const std::lock_guard lock(trace_mutex_);
+  const MutexLock lock(trace_mutex_);
   trace_ = std::move(ring);
   is_traced_.store(true, std::memory_order_relaxed);
 }
@@ -120,7 +120,7 @@ void FlightRecorder::StartTrace() {
 std::string FlightRecorder::StopTrace(Now now, size_t most_bytes) {
   std::unique_ptr<Ring> ring;
   {
-    const std::lock_guard lock(trace_mutex_);
+    const MutexLock lock(trace_mutex_);
     ring = std::move(trace_);
     is_traced_.store(false, std::memory_order_relaxed);
   }

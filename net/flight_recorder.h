@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <variant>
@@ -23,6 +22,7 @@
 
 #include "core/frame.h"
 #include "core/now.h"
+#include "process/mutex.h"
 
 namespace shoal {
 
@@ -114,8 +114,8 @@ class FlightRecorder {
   Ring newest_;
   uint64_t now_ns_ = 0;
   std::atomic<bool> is_traced_ = false;  // trace_ has a ring
-  std::mutex trace_mutex_;               // nobody waits for it but at the start and the end of a trace
-  std::unique_ptr<Ring> trace_;          // under trace_mutex_
+  Mutex trace_mutex_;                    // nobody waits for it but at the start and the end of a trace
+  std::unique_ptr<Ring> trace_ SHOAL_GUARDED_BY(trace_mutex_);
 };
 
 }  // namespace shoal

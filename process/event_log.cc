@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<EventLog>> EventLog::Start(LogFormat format) {
 }
 
 EventLog::~EventLog() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t at_unix_ms = ReadNow().unix_ms;
   const Now at_the_end{.monotonic_ns = kNoDeadline / 2, .unix_ms = at_unix_ms};
   for (size_t kind = 0; kind < kEventKindCount; ++kind) SayTooFast(static_cast<EventKind>(kind), at_the_end);
@@ -119,7 +119,7 @@ EventLog::~EventLog() {
 void EventLog::Write(const LogEvent& event) { WriteAt(event, ReadNow()); }
 
 void EventLog::WriteAt(const LogEvent& event, Now now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (rate_.Admit(event.kind, now.monotonic_ns)) {
     SayTooFast(event.kind, now);
     return Say(event, event.at_unix_ms != 0 ? event.at_unix_ms : now.unix_ms);

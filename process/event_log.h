@@ -13,7 +13,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -22,6 +21,7 @@
 #include "core/event_rate.h"
 #include "core/log_event.h"
 #include "core/now.h"
+#include "process/mutex.h"
 #include "process/notice_log.h"
 
 namespace shoal {
@@ -56,15 +56,15 @@ class EventLog {
  private:
   EventLog(LogFormat format, std::unique_ptr<NoticeLog> lines) : format_(format), lines_(std::move(lines)) {}
 
-  // Both with mutex_.
-  void SayTooFast(EventKind kind, Now now);
-  void Say(const LogEvent& event, uint64_t at_unix_ms);
+  void SayTooFast(EventKind kind, Now now) SHOAL_REQUIRES(mutex_);
+  void Say(const LogEvent& event, uint64_t at_unix_ms) SHOAL_REQUIRES(mutex_);
 
   const LogFormat format_;
   const std::unique_ptr<NoticeLog> lines_;
-  std::mutex mutex_;
-  EventRate rate_;       // under mutex_
-  uint64_t unread_ = 0;  // under mutex_: events for which no line was free, and of which the log has not told
+  Mutex mutex_;
+  EventRate rate_ SHOAL_GUARDED_BY(mutex_);
+  uint64_t unread_ SHOAL_GUARDED_BY(mutex_) =
+      0;  // events for which no line was free, and of which the log has not told
   std::atomic<uint64_t> left_out_ = 0;
 };
 

@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<FlightFolder>> FlightFolder::Start(const std::str
 
 FlightFolder::~FlightFolder() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     end_by_ns_ = DeadlineIn(kSendPatienceMs);
     changed_.notify_all();
   }
@@ -109,7 +109,7 @@ FlightFolder::~FlightFolder() {
 }
 
 bool FlightFolder::HasRoom() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return HasRoomLocked();
 }
 
@@ -128,7 +128,7 @@ void FlightFolder::Save(Record record) {
   for (char& c : safe) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.') c = '-';
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!HasRoomLocked()) return;
   ++saved_in_hour_;
   // In containers the number of a process comes again after each start.
@@ -139,9 +139,9 @@ void FlightFolder::Save(Record record) {
 }
 
 void FlightFolder::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return end_by_ns_ != kNoDeadline || !files_.empty(); });
+    changed_.wait(lock, [this]() SHOAL_REQUIRES(mutex_) { return end_by_ns_ != kNoDeadline || !files_.empty(); });
     if (files_.empty()) return;
     const File file = std::move(files_.front());
     files_.pop_front();
@@ -170,7 +170,7 @@ std::string FlightFolder::SendInTime(const Record& record) {
   if (!record.is_sent) return "";
   uint64_t deadline_ns = DeadlineIn(kSendPatienceMs);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     deadline_ns = std::min(deadline_ns, end_by_ns_);
   }
   return send_(record, deadline_ns);
@@ -178,12 +178,12 @@ std::string FlightFolder::SendInTime(const Record& record) {
 
 std::optional<absl::Status> FlightFolder::Write(const File& file) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (gave_up_) return std::nullopt;
   }
   // Each time: what cleans the temporary directory removes folders as well.
   if (const absl::Status made = is_own_ ? MakeOwnFolder(folder_) : absl::OkStatus(); !made.ok()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     gave_up_ = true;
     return absl::UnavailableError(
         absl::StrCat("is not written, because ", folder_, " can't be had: ", std::string(made.message()),

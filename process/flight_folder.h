@@ -11,7 +11,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "core/ids.h"
 #include "core/now.h"
+#include "process/mutex.h"
 
 namespace shoal {
 
@@ -76,7 +76,7 @@ class FlightFolder {
 
   FlightFolder(std::string folder, bool is_own, Send send, std::function<void(std::string)> report)
       : folder_(std::move(folder)), is_own_(is_own), send_(std::move(send)), report_(std::move(report)) {}
-  bool HasRoomLocked();  // under mutex_
+  bool HasRoomLocked() SHOAL_REQUIRES(mutex_);
   void Run();
   void WriteAndSend(const File& file);
   // An error ends a sentence: why there is no file. nullopt: there is no folder, which an earlier failure has said.
@@ -88,14 +88,14 @@ class FlightFolder {
   const bool is_own_;  // nobody named it: kOwnFlightFolder
   const Send send_;
   const std::function<void(std::string)> report_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<File> files_;            // under mutex_
-  uint64_t hour_began_ns_ = 0;        // under mutex_
-  size_t saved_in_hour_ = 0;          // under mutex_
-  uint64_t saved_ = 0;                // under mutex_
-  bool gave_up_ = false;              // under mutex_; the own folder can't be had
-  uint64_t end_by_ns_ = kNoDeadline;  // under mutex_; set when it ends: nothing is sent after that
+  std::deque<File> files_ SHOAL_GUARDED_BY(mutex_);
+  uint64_t hour_began_ns_ SHOAL_GUARDED_BY(mutex_) = 0;
+  size_t saved_in_hour_ SHOAL_GUARDED_BY(mutex_) = 0;
+  uint64_t saved_ SHOAL_GUARDED_BY(mutex_) = 0;
+  bool gave_up_ SHOAL_GUARDED_BY(mutex_) = false;              // the own folder can't be had
+  uint64_t end_by_ns_ SHOAL_GUARDED_BY(mutex_) = kNoDeadline;  // set when it ends: nothing is sent after that
   std::thread thread_;
 };
 

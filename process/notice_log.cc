@@ -24,14 +24,15 @@ NoticeLog::~NoticeLog() {
   if (!thread_.joinable()) return;
   bool ended = false;
   {
-    std::unique_lock lock(lines_->mutex);
+    MutexLock lock(lines_->mutex);
     lines_->ending = true;
     lines_->changed.notify_all();
     // A slow reader gets all lines; one that reads nothing must not keep the process alive.
     uint64_t written = 0;
     do {
       written = lines_->written;
-      lines_->changed.wait_for(lock, patience_, [&] { return lines_->ended || lines_->written != written; });
+      lines_->changed.wait_for(
+          lock, patience_, [&]() SHOAL_REQUIRES(lines_->mutex) { return lines_->ended || lines_->written != written; });
     } while (!lines_->ended && lines_->written != written);
     ended = lines_->ended;
     lines_->waiting.clear();
@@ -40,7 +41,7 @@ NoticeLog::~NoticeLog() {
 }
 
 bool NoticeLog::Say(std::string line) {
-  const std::lock_guard lock(lines_->mutex);
+  const MutexLock lock(lines_->mutex);
   if (lines_->waiting.size() >= kMaxWaitingLines) return false;
   lines_->waiting.push_back(std::move(line));
   lines_->changed.notify_all();
@@ -48,9 +49,9 @@ bool NoticeLog::Say(std::string line) {
 }
 
 void NoticeLog::Run(Lines& lines, const std::string& prefix) {
-  std::unique_lock lock(lines.mutex);
+  MutexLock lock(lines.mutex);
   while (true) {
-    lines.changed.wait(lock, [&lines] { return lines.ending || !lines.waiting.empty(); });
+    lines.changed.wait(lock, [&lines]() SHOAL_REQUIRES(lines.mutex) { return lines.ending || !lines.waiting.empty(); });
     if (lines.waiting.empty()) break;
     const std::string line = absl::StrCat(prefix, lines.waiting.front(), "\n");
     lines.waiting.pop_front();

@@ -11,12 +11,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "process/mutex.h"
 
 namespace shoal {
 
@@ -40,12 +40,12 @@ class NoticeLog {
 
   // What the log and its thread share. The thread keeps it when it hangs in a write and outlives the log.
   struct Lines {
-    std::mutex mutex;
+    Mutex mutex;
     std::condition_variable changed;
-    std::deque<std::string> waiting;  // under mutex
-    uint64_t written = 0;             // under mutex
-    bool ending = false;              // under mutex
-    bool ended = false;               // under mutex
+    std::deque<std::string> waiting SHOAL_GUARDED_BY(mutex);
+    uint64_t written SHOAL_GUARDED_BY(mutex) = 0;
+    bool ending SHOAL_GUARDED_BY(mutex) = false;
+    bool ended SHOAL_GUARDED_BY(mutex) = false;
   };
 
   explicit NoticeLog(std::chrono::milliseconds patience) : patience_(patience), lines_(std::make_shared<Lines>()) {}

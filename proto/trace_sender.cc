@@ -31,7 +31,7 @@ TraceSender::TraceSender(std::string scheduler, std::vector<TraceSource> sources
 TraceSender::~TraceSender() { Stop(); }
 
 void TraceSender::Begin(const TraceRequest& trace, const TraceMemberId& member) {
-  const std::lock_guard lock(begin_mutex_);
+  const MutexLock lock(begin_mutex_);
   if (!takes_part_ || trace.id == last_trace_) return;
   EndLast();
   last_trace_ = trace.id;
@@ -52,7 +52,7 @@ void TraceSender::Begin(const TraceRequest& trace, const TraceMemberId& member) 
 }
 
 void TraceSender::Stop() {
-  const std::lock_guard lock(begin_mutex_);
+  const MutexLock lock(begin_mutex_);
   takes_part_ = false;
   EndLast();
 }
@@ -60,18 +60,19 @@ void TraceSender::Stop() {
 void TraceSender::EndLast() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     if (call_ != nullptr) call_->TryCancel();
   }
   changed_.notify_all();
   thread_.join();
+  const MutexLock lock(mutex_);
   stopping_ = false;
 }
 
 bool TraceSender::WaitUntil(uint64_t deadline_ns) {
-  std::unique_lock lock(mutex_);
-  return !changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return stopping_; });
+  MutexLock lock(mutex_);
+  return !changed_.wait_until(lock, AsTimePoint(deadline_ns), [this]() SHOAL_REQUIRES(mutex_) { return stopping_; });
 }
 
 void TraceSender::Run(const TraceRequest& trace, const Sources& sources, const TraceMemberId& member, uint64_t end_ns) {
@@ -121,13 +122,13 @@ absl::Status TraceSender::SendOnce(v1::Scheduler::Stub* stub, const v1::SendTrac
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return absl::CancelledError("stopped");
     call_ = &context;
   }
   v1::SendTraceResponse response;
   const grpc::Status status = stub->SendTrace(&context, request, &response);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   call_ = nullptr;
   if (stopping_) return absl::CancelledError("stopped");
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), ShortReason(status.error_message()));

@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/trace_request.h"
+#include "process/mutex.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 
 namespace shoal {
@@ -56,20 +56,20 @@ class TraceSender {
   absl::Status Send(v1::Scheduler::Stub* stub, const v1::SendTraceRequest& request, uint64_t deadline_ns);
   absl::Status SendOnce(v1::Scheduler::Stub* stub, const v1::SendTraceRequest& request);
   // Returns when the thread of the last trace has ended.
-  void EndLast();
+  void EndLast() SHOAL_REQUIRES(begin_mutex_);
 
   const std::string scheduler_;
   const std::vector<TraceSource> sources_;
   const std::function<void(std::string)> report_;
 
-  std::mutex begin_mutex_;   // held while a trace begins or ends
-  uint64_t last_trace_ = 0;  // under begin_mutex_
-  bool takes_part_ = true;   // under begin_mutex_
-  std::thread thread_;       // under begin_mutex_
-  std::mutex mutex_;         // never held during a call
+  Mutex begin_mutex_;  // held while a trace begins or ends
+  uint64_t last_trace_ SHOAL_GUARDED_BY(begin_mutex_) = 0;
+  bool takes_part_ SHOAL_GUARDED_BY(begin_mutex_) = true;
+  std::thread thread_ SHOAL_GUARDED_BY(begin_mutex_);
+  Mutex mutex_;  // never held during a call
   std::condition_variable changed_;
-  bool stopping_ = false;                // under mutex_: the thread is to end
-  grpc::ClientContext* call_ = nullptr;  // under mutex_: under way
+  bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;                // the thread is to end
+  grpc::ClientContext* call_ SHOAL_GUARDED_BY(mutex_) = nullptr;  // the one under way
 };
 
 }  // namespace shoal

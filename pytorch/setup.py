@@ -16,6 +16,7 @@ from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 HERE = pathlib.Path(__file__).resolve().parent
 C_ABI = pathlib.Path("worker") / "include" / "shoal" / "worker.h"
+MUTEX = pathlib.Path("process") / "mutex.h"
 # The sources name each other from the root of the repository. A source distribution has what they need in a folder.
 ROOT = HERE.parent if (HERE.parent / C_ABI).is_file() else HERE / "root"
 SOURCES = ["shoal_library", "session", "group", "torch_sources"]
@@ -43,7 +44,7 @@ class SourcesWithRoot(sdist):
         super().make_release_tree(base_dir, files)
         root = pathlib.Path(base_dir) / "root"
         sources = [path.relative_to(ROOT) for path in (ROOT / "pytorch" / "src").iterdir()]
-        for path in [C_ABI, *sources]:
+        for path in [C_ABI, MUTEX, *sources]:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / path, root / path)
 

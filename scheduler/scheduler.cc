@@ -1,13 +1,13 @@
 #include "scheduler/scheduler.h"
 
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
 #include "core/now.h"
+#include "process/mutex.h"
 #include "process/open_files.h"
 #include "process/start_thread.h"
 #include "scheduler/leading/scheduler_roles.h"
@@ -48,17 +48,17 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStore(const SchedulerConfig& config) 
 class PublishedNumbers {
  public:
   void Set(std::shared_ptr<const SchedulerNumbers> numbers) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     numbers_ = std::move(numbers);
   }
   std::shared_ptr<const SchedulerNumbers> Get() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return numbers_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const SchedulerNumbers> numbers_;  // under mutex_
+  mutable Mutex mutex_;
+  std::shared_ptr<const SchedulerNumbers> numbers_ SHOAL_GUARDED_BY(mutex_);
 };
 
 // A scheduler that is alone, and always leads; or one of several.

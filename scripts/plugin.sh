@@ -7,7 +7,7 @@ source "$(dirname "$0")/progress.sh"
 
 begin_step "Python package shoal into build/venv"
 stamp=build/venv/shoal_package_installed
-wanted=$(git ls-files --cached --others --exclude-standard pytorch worker/include | sort |
+wanted=$(git ls-files --cached --others --exclude-standard pytorch worker/include process/mutex.h | sort |
   xargs -d '\n' sha256sum scripts/requirements.txt | sha256sum)
 if [ "$(cat $stamp 2> /dev/null)" = "$wanted" ]; then
   end_step "up to date"

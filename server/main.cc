@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "process/clock.h"
 #include "process/event_log.h"
 #include "process/listen_address.h"
+#include "process/mutex.h"
 #include "process/open_files.h"
 #include "program/option_table.h"
 #include "server/server.h"
@@ -87,17 +87,17 @@ void EndWithin(unsigned seconds) {
 class ShownServer {
  public:
   void Show(const Server* server) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     server_ = server;
   }
   // Its numbers are shown until it ends; it is not ready any more.
   void Leave() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     leaves_ = true;
   }
 
   std::string Metrics(uint64_t slot_memory_bytes, uint64_t log_events_left_out) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (server_ == nullptr) return ServerMetricsText(nullptr, slot_memory_bytes, log_events_left_out);
     const ServerCounters counters = server_->counters();
     return ServerMetricsText(&counters, slot_memory_bytes, log_events_left_out);
@@ -105,7 +105,7 @@ class ShownServer {
 
   // A registered server is ready also while the scheduler is away: its groups continue.
   absl::Status Ready() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (leaves_ || (server_ != nullptr && server_->asked_to_drain())) {
       return absl::UnavailableError("this server leaves the cluster");
     }
@@ -114,9 +114,9 @@ class ShownServer {
   }
 
  private:
-  mutable std::mutex mutex_;
-  const Server* server_ = nullptr;  // under mutex_
-  bool leaves_ = false;             // under mutex_
+  mutable Mutex mutex_;
+  const Server* server_ SHOAL_GUARDED_BY(mutex_) = nullptr;
+  bool leaves_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 // Null: none is wanted. Cancelled: a signal has come before the address was free.

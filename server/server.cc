@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "process/draw_incarnation.h"
 #include "process/flight_folder.h"
 #include "process/listen_address.h"
+#include "process/mutex.h"
 #include "process/node_address.h"
 #include "process/node_identity.h"
 #include "process/node_name.h"
@@ -150,9 +150,9 @@ class Server::Parts {
   std::thread control_thread_;
   std::atomic<bool> asked_to_drain_ = false;
   std::atomic<bool> rank_became_absent_ = false;  // and the lease loop has not been told
-  mutable std::mutex mutex_;
-  absl::Status failure_;                // under mutex_
-  std::vector<LeaseCommand> commands_;  // under mutex_
+  mutable Mutex mutex_;
+  absl::Status failure_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<LeaseCommand> commands_ SHOAL_GUARDED_BY(mutex_);
 };
 
 std::string Server::Parts::Describe(uint32_t io_thread) const {
@@ -334,7 +334,7 @@ void Server::Parts::KeepLease() {
 void Server::Parts::StepLease() {
   std::vector<LeaseCommand> commands;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     commands = std::exchange(commands_, {});
   }
   if (asked_to_drain_ && drained()) commands.emplace_back(GroupsEnded{});
@@ -375,7 +375,7 @@ void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
           },
           [this](const LeaseGivenUp& given_up) {
             {
-              const std::lock_guard lock(mutex_);
+              const MutexLock lock(mutex_);
               failure_ = given_up.why;
             }
             end_wake_up_->Signal();
@@ -417,7 +417,7 @@ ServerCounters Server::Parts::CountersForRenewal() {
 void Server::Parts::LeaveCluster(std::string_view reason) {
   if (!control_thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     commands_.emplace_back(LeaveRequested{std::string(reason)});
   }
   lease_wake_up_->Signal();
@@ -458,7 +458,7 @@ ServerCounters Server::Parts::counters() const {
 }
 
 absl::Status Server::Parts::failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -10,17 +9,25 @@
 #include "absl/strings/str_cat.h"
 #include "net/event_list.h"
 #include "net/wake_up.h"
+#include "process/mutex.h"
 #include "process/socket_address.h"
 
 namespace shoal {
 
 class LoopbackTransport;
 
+namespace {
+
+// One for all networks: a transport changes the state of the one at the other end, and no analysis could tell that two
+// mutexes which are reached in different ways are the same.
+Mutex loopback_mutex;
+
+}  // namespace
+
 class LoopbackNetworkState {
  public:
-  std::mutex mutex;  // guards everything below and the mutable state of every transport of the network
-  uint32_t next_address = 1;
-  absl::flat_hash_map<std::string, LoopbackTransport*> listeners;
+  uint32_t next_address SHOAL_GUARDED_BY(loopback_mutex) = 1;
+  absl::flat_hash_map<std::string, LoopbackTransport*> listeners SHOAL_GUARDED_BY(loopback_mutex);
 };
 
 class LoopbackTransport final : public Transport {
@@ -62,40 +69,41 @@ class LoopbackTransport final : public Transport {
     uint64_t send_number = 0;  // 0: the sender does not wait for an answer
   };
 
-  void Push(TransportEvent event, std::span<const std::byte> bytes = {});
-  PeerId AddPeer(LoopbackTransport* remote);
-  bool HasRoomFor(size_t copied_bytes, const Peer& peer) const;
-  void TakeOffer(std::span<const std::byte> header, Offer offer);
-  void Answer(Offer& offer);
-  void EndPeer(PeerId peer_id, const absl::Status& why, const absl::Status& why_sends);
-  void Disconnect(PeerId peer_id, const absl::Status& why_here, const absl::Status& why_there);
+  void Push(TransportEvent event, std::span<const std::byte> bytes = {}) SHOAL_REQUIRES(loopback_mutex);
+  PeerId AddPeer(LoopbackTransport* remote) SHOAL_REQUIRES(loopback_mutex);
+  bool HasRoomFor(size_t copied_bytes, const Peer& peer) const SHOAL_REQUIRES(loopback_mutex);
+  void TakeOffer(std::span<const std::byte> header, Offer offer) SHOAL_REQUIRES(loopback_mutex);
+  void Answer(Offer& offer) SHOAL_REQUIRES(loopback_mutex);
+  void EndPeer(PeerId peer_id, const absl::Status& why, const absl::Status& why_sends) SHOAL_REQUIRES(loopback_mutex);
+  void Disconnect(PeerId peer_id, const absl::Status& why_here, const absl::Status& why_there)
+      SHOAL_REQUIRES(loopback_mutex);
 
   const std::shared_ptr<LoopbackNetworkState> network_;
   const std::unique_ptr<WakeUp> wake_up_;
   const LoopbackOptions options_;
   std::string address_;
-  bool woken_ = false;
-  uint64_t next_peer_ = 1;
-  uint64_t next_offer_ = 1;
-  uint64_t next_send_ = 1;
-  std::map<PeerId, Peer> peers_;
-  std::map<OfferId, Offer> offers_;
-  EventList pending_;
-  EventList returned_;
+  bool woken_ SHOAL_GUARDED_BY(loopback_mutex) = false;
+  uint64_t next_peer_ SHOAL_GUARDED_BY(loopback_mutex) = 1;
+  uint64_t next_offer_ SHOAL_GUARDED_BY(loopback_mutex) = 1;
+  uint64_t next_send_ SHOAL_GUARDED_BY(loopback_mutex) = 1;
+  std::map<PeerId, Peer> peers_ SHOAL_GUARDED_BY(loopback_mutex);
+  std::map<OfferId, Offer> offers_ SHOAL_GUARDED_BY(loopback_mutex);
+  EventList pending_ SHOAL_GUARDED_BY(loopback_mutex);
+  EventList returned_ SHOAL_GUARDED_BY(loopback_mutex);
 };
 
 LoopbackTransport::LoopbackTransport(std::shared_ptr<LoopbackNetworkState> network, std::unique_ptr<WakeUp> wake_up,
                                      const LoopbackOptions& options)
     : network_(std::move(network)), wake_up_(std::move(wake_up)), options_(options) {
   if (!options_.listen) return;
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   const uint32_t number = network_->next_address++;
   address_ = absl::StrCat("127.", number >> 16 & 255, ".", number >> 8 & 255, ".", number & 255, ":1");
   network_->listeners[address_] = this;
 }
 
 LoopbackTransport::~LoopbackTransport() {
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   network_->listeners.erase(address_);
   while (!peers_.empty()) {
     Disconnect(peers_.begin()->first, absl::OkStatus(), absl::UnavailableError("the peer closed the connection"));
@@ -116,7 +124,7 @@ PeerId LoopbackTransport::AddPeer(LoopbackTransport* remote) {
 
 absl::StatusOr<PeerId> LoopbackTransport::Connect(const std::string& address) {
   if (absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address); !parsed.ok()) return parsed.status();
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   if (peers_.size() >= options_.limits.max_peers) {
     return absl::ResourceExhaustedError(absl::StrCat("all ", options_.limits.max_peers, " connections are in use"));
   }
@@ -142,7 +150,7 @@ absl::Status LoopbackTransport::SendNote(PeerId peer_id, std::span<const std::by
   if (note.empty() || note.size() > kMaxNoteBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a note has 1 to ", kMaxNoteBytes, " bytes, not ", note.size()));
   }
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   const auto found = peers_.find(peer_id);
   if (found == peers_.end()) return absl::NotFoundError("no such peer");
   Peer& peer = found->second;
@@ -160,7 +168,7 @@ absl::Status LoopbackTransport::Send(PeerId peer_id, std::span<const std::byte> 
     return absl::InvalidArgumentError(
         absl::StrCat("a header has at most ", kMaxNoteBytes, " bytes and a payload at least one"));
   }
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   const auto found = peers_.find(peer_id);
   if (found == peers_.end()) return absl::NotFoundError("no such peer");
   Peer& peer = found->second;
@@ -210,7 +218,7 @@ void LoopbackTransport::Answer(Offer& offer) {
 }
 
 absl::Status LoopbackTransport::Accept(OfferId offer_id, std::span<std::byte> buffer, uint64_t token) {
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   const auto found = offers_.find(offer_id);
   if (found == offers_.end()) return absl::NotFoundError("no such offer");
   Offer& offer = found->second;
@@ -230,12 +238,12 @@ absl::Status LoopbackTransport::Accept(OfferId offer_id, std::span<std::byte> bu
 }
 
 bool LoopbackTransport::AcceptsAtOnce(OfferId offer_id) const {
-  const std::lock_guard lock(network_->mutex);
+  const MutexLock lock(loopback_mutex);
   return offers_.contains(offer_id);
 }
 
 void LoopbackTransport::Decline(OfferId offer_id) {
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   const auto found = offers_.find(offer_id);
   if (found == offers_.end()) return;
   Answer(found->second);
@@ -258,13 +266,13 @@ void LoopbackTransport::Disconnect(PeerId peer_id, const absl::Status& why_here,
 }
 
 void LoopbackTransport::Close(PeerId peer_id) {
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   if (!peers_.contains(peer_id)) return;
   Disconnect(peer_id, absl::OkStatus(), absl::UnavailableError("the peer closed the connection"));
 }
 
 std::span<const TransportEvent> LoopbackTransport::Poll() {
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   returned_.Clear();
   returned_.Swap(pending_);
   const std::span<const TransportEvent> events = returned_.events();
@@ -278,13 +286,13 @@ std::span<const TransportEvent> LoopbackTransport::Poll() {
 }
 
 bool LoopbackTransport::Arm() {
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   wake_up_->Drain();
   return pending_.empty() && !std::exchange(woken_, false);
 }
 
 void LoopbackTransport::Wake() {
-  std::lock_guard lock(network_->mutex);
+  MutexLock lock(loopback_mutex);
   woken_ = true;
   wake_up_->Signal();
 }

@@ -97,7 +97,10 @@ AllReduceWork::~AllReduceWork() {
 
 void AllReduceWork::Start(const Operation& model) {
   Stage();
-  open_parts_ = parts_.size();
+  {
+    const MutexLock lock(parts_mutex_);
+    open_parts_ = parts_.size();
+  }
   if (parts_.empty()) {
     Complete();
     return;
@@ -126,14 +129,14 @@ void AllReduceWork::Start(const Operation& model) {
     all_enqueued = false;
     // The op goes on, but nothing can be ordered behind it.
     if (!GroupHasEnded(error.code)) group_->Abort("rank " + std::to_string(rank_) + ": " + error.message);
-    std::lock_guard lock(parts_mutex_);
+    MutexLock lock(parts_mutex_);
     NoteFailure(error.code, error.message);
   }
   if (!return_stream_) return;
   if (all_enqueued) {
     enqueued_.emplace(return_stream_->device_type());
     enqueued_->record(*return_stream_);
-    if (FutureIsAhead()) Settle(*tensors_future_, Kind::kTensors);
+    if (FutureIsAhead()) Settle(*TensorsFuture(), Kind::kTensors);
   }
   CompleteByItself();
 }
@@ -172,7 +175,7 @@ void AllReduceWork::CompleteByItself() {
   const auto self = c10::intrusive_ptr<AllReduceWork>::reclaim_copy(this);
   for (size_t index = 0; index < parts_.size(); ++index) {
     {
-      std::lock_guard lock(parts_mutex_);
+      MutexLock lock(parts_mutex_);
       if (parts_[index].started == nullptr || parts_[index].ended) continue;
     }
     parts_[index].started->Notify(
@@ -226,7 +229,7 @@ bool AllReduceWork::wait(std::chrono::milliseconds timeout) {
 
 void AllReduceWork::EndPart(size_t index, const shoal_error& result, uint64_t duration_ns) {
   {
-    std::lock_guard lock(parts_mutex_);
+    MutexLock lock(parts_mutex_);
     if (std::exchange(parts_[index].ended, true)) return;  // two threads waited for it
   }
   shoal_code code = result.code;
@@ -241,7 +244,7 @@ void AllReduceWork::EndPart(size_t index, const shoal_error& result, uint64_t du
   }
   bool last = false;
   {
-    std::lock_guard lock(parts_mutex_);
+    MutexLock lock(parts_mutex_);
     if (code != SHOAL_OK) NoteFailure(code, message);
     duration_ns_ = std::max(duration_ns_, duration_ns);
     last = --open_parts_ == 0;
@@ -264,7 +267,7 @@ void AllReduceWork::Complete() {
   c10::intrusive_ptr<c10::ivalue::Future> tensors_future;
   c10::intrusive_ptr<c10::ivalue::Future> work_result_future;
   {
-    std::lock_guard lock(futures_mutex_);
+    MutexLock lock(futures_mutex_);
     settled_ = true;  // a future that is made from now on is settled by its maker
     if (!FutureIsAhead()) tensors_future = tensors_future_;
     work_result_future = work_result_future_;
@@ -281,12 +284,17 @@ c10::intrusive_ptr<c10::ivalue::Future> AllReduceWork::getFuture() { return Futu
 
 c10::intrusive_ptr<c10::ivalue::Future> AllReduceWork::getFutureResult() { return FutureOf(Kind::kWorkResult); }
 
+c10::intrusive_ptr<c10::ivalue::Future> AllReduceWork::TensorsFuture() {
+  const MutexLock lock(futures_mutex_);
+  return tensors_future_;
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> AllReduceWork::FutureOf(Kind kind) {
   const bool of_tensors = kind == Kind::kTensors;
   bool settled = false;
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
-    std::lock_guard lock(futures_mutex_);
+    MutexLock lock(futures_mutex_);
     c10::intrusive_ptr<c10::ivalue::Future>& kept = of_tensors ? tensors_future_ : work_result_future_;
     if (kept) return kept;
     kept = of_tensors ? MakeTensorsFuture(tensors_) : c10::make_intrusive<c10::ivalue::Future>(c10::AnyEnumType::get());
@@ -347,7 +355,7 @@ void AllReduceWork::synchronize() {
     enqueued_->block(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
     return;
   }
-  if (tensors_future_ && !tensors_future_->devices().empty()) tensors_future_->wait();
+  if (const auto future = TensorsFuture(); future && !future->devices().empty()) future->wait();
 }
 
 template <typename AnyWork>

@@ -28,6 +28,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
+#include "process/mutex.h"
 #include "pytorch/src/session.h"
 #include "pytorch/src/staged_tensor.h"
 
@@ -89,11 +90,12 @@ class AllReduceWork : public c10d::Work {
   bool EndParts(std::chrono::milliseconds timeout);
   void EndCompleteParts();
   void EndPart(size_t index, const shoal_error& result, uint64_t duration_ns);
-  void NoteFailure(shoal_code code, const std::string& message);  // parts_mutex_ held
+  void NoteFailure(shoal_code code, const std::string& message) SHOAL_REQUIRES(parts_mutex_);
   void Complete();
   // The tensors' future is complete when the call returns, before the op has ended.
   bool FutureIsAhead() const { return enqueued_.has_value() && !blocking_wait_; }
   c10::intrusive_ptr<c10::ivalue::Future> FutureOf(Kind kind);
+  c10::intrusive_ptr<c10::ivalue::Future> TensorsFuture();  // nullptr: nobody has asked for one
   // What its callbacks throw is reported by a warning: nobody waits here who could be told.
   void Settle(c10::ivalue::Future& future, Kind kind) const;
   void SettleOrThrow(c10::ivalue::Future& future, Kind kind) const;
@@ -110,16 +112,17 @@ class AllReduceWork : public c10d::Work {
   std::vector<Part> parts_;
   std::optional<c10::Event> enqueued_;  // on a device: behind all results. Absent: not all parts could be enqueued
   std::atomic<bool> completes_by_itself_{false};
-  std::mutex parts_mutex_;
-  size_t open_parts_ = 0;       // under parts_mutex_
+  Mutex parts_mutex_;
+  size_t open_parts_ SHOAL_GUARDED_BY(parts_mutex_) = 0;
   std::exception_ptr error_;    // the first; final when settled_
   shoal_code code_ = SHOAL_OK;  // likewise
   uint64_t duration_ns_ = 0;    // of the slowest part; likewise
   std::atomic<bool> settled_{false};
 
-  std::mutex futures_mutex_;
-  c10::intrusive_ptr<c10::ivalue::Future> tensors_future_;      // made when asked for, for CUDA tensors at once
-  c10::intrusive_ptr<c10::ivalue::Future> work_result_future_;  // made when asked for
+  Mutex futures_mutex_;
+  c10::intrusive_ptr<c10::ivalue::Future> tensors_future_
+      SHOAL_GUARDED_BY(futures_mutex_);  // made when asked for, for CUDA tensors at once
+  c10::intrusive_ptr<c10::ivalue::Future> work_result_future_ SHOAL_GUARDED_BY(futures_mutex_);  // made when asked for
 };
 
 }  // namespace shoal::pytorch

@@ -46,7 +46,7 @@ std::shared_ptr<StartedOperation> Group::Start(const Operation& operation, shoal
   session_->ThrowIfForked();
   shoal_group* group = nullptr;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (closing_) {
       *error = MakeError(SHOAL_CANCELLED, "the process group is destroyed or aborted");
       return nullptr;
@@ -65,7 +65,7 @@ std::shared_ptr<StartedOperation> Group::Start(const Operation& operation, shoal
   };
   shoal_op* op = nullptr;
   error->code = session_->library().shoal_all_reduce(group, operation.data, operation.count, &options, &op, error);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   --starting_;
   if (closing_) changed_.notify_all();
   if (error->code != SHOAL_OK) {
@@ -84,7 +84,7 @@ StartedOperation::StartedOperation(std::shared_ptr<Group> group, shoal_op* op, b
 
 StartedOperation::~StartedOperation() {
   if (!group_->session_->forked()) {
-    std::lock_guard lock(group_->mutex_);
+    MutexLock lock(group_->mutex_);
     group_->started_.erase(this);
   }
   group_->session_->library().shoal_op_release(op_);
@@ -120,7 +120,7 @@ void StartedOperation::Notify(Done done) {
 
 void Group::Abort(const std::string& reason) {
   session_->ThrowIfForked();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (group_ != nullptr) session_->library().shoal_group_abort(group_, reason.c_str());
 }
 
@@ -138,7 +138,7 @@ std::chrono::steady_clock::time_point Group::DevicesEndBy() const {
 
 std::vector<std::shared_ptr<StartedOperation>> Group::StartedOnDevices() {
   std::vector<std::shared_ptr<StartedOperation>> found;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [operation, owner] : started_) {
     if (!operation->on_device()) continue;
     if (auto held = owner.lock()) found.push_back(std::move(held));
@@ -161,12 +161,12 @@ std::string Group::Close() {
   AwaitDevices(DevicesEndBy());
   shoal_group* group = nullptr;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (closing_) return "";
     closing_ = true;
     if (starting_ > 0) {
       session_->library().shoal_group_abort(group_, "the process group was destroyed while an all-reduce began");
-      if (!changed_.wait_for(lock, session_->others_end_, [this] { return starting_ == 0; })) {
+      if (!changed_.wait_for(lock, session_->others_end_, [this]() SHOAL_REQUIRES(mutex_) { return starting_ == 0; })) {
         group_ = nullptr;  // it stays as long as the process: the call has it
         return "a call that starts an all-reduce has not returned " + std::to_string(session_->others_end_.count()) +
                " ms after its group was closed";

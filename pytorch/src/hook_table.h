@@ -13,8 +13,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
+
+#include "process/mutex.h"
 
 namespace shoal::pytorch {
 
@@ -26,7 +27,7 @@ class HookTable {
   // False: there is one of that number.
   bool Add(int64_t number, Hook hook) {
     std::shared_ptr<const Hooks> before;  // freed after the lock
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Hooks hooks = *hooks_;
     const bool is_new = hooks.emplace(number, std::move(hook)).second;
     before = Replace(std::move(hooks));
@@ -34,7 +35,7 @@ class HookTable {
   }
   void Remove(int64_t number) {
     std::shared_ptr<const Hooks> before;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Hooks hooks = *hooks_;
     hooks.erase(number);
     before = Replace(std::move(hooks));
@@ -45,7 +46,7 @@ class HookTable {
   template <typename OnError>
   void CallAll(const Args& args, const OnError& on_error) const {
     if (empty_) return;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const std::shared_ptr<const Hooks> hooks = hooks_;
     lock.unlock();
     for (const auto& [number, hook] : *hooks) {
@@ -60,14 +61,14 @@ class HookTable {
  private:
   using Hooks = std::map<int64_t, Hook>;
 
-  // Under mutex_. Returns those that were there.
-  std::shared_ptr<const Hooks> Replace(Hooks hooks) {
+  // Returns those that were there.
+  std::shared_ptr<const Hooks> Replace(Hooks hooks) SHOAL_REQUIRES(mutex_) {
     empty_ = hooks.empty();
     return std::exchange(hooks_, std::make_shared<const Hooks>(std::move(hooks)));
   }
 
-  mutable std::mutex mutex_;
-  std::shared_ptr<const Hooks> hooks_ = std::make_shared<const Hooks>();  // under mutex_
+  mutable Mutex mutex_;
+  std::shared_ptr<const Hooks> hooks_ SHOAL_GUARDED_BY(mutex_) = std::make_shared<const Hooks>();
   std::atomic<bool> empty_{true};
 };
 

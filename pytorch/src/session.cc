@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "process/mutex.h"
+
 namespace shoal::pytorch {
 namespace {
 
@@ -20,9 +22,9 @@ shoal_wire WireFromName(const std::string& name) {
 
 // For as long as the process lives.
 void Keep(std::unordered_map<uint64_t, Done> open) {
-  static auto& mutex = *new std::mutex;
+  static auto& mutex = *new Mutex;
   static auto& kept = *new std::vector<std::unordered_map<uint64_t, Done>>;
-  std::lock_guard lock(mutex);
+  MutexLock lock(mutex);
   kept.push_back(std::move(open));
 }
 
@@ -92,7 +94,7 @@ std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::
   ThrowIfForked();
   shoal_worker* worker = nullptr;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     worker = OpenWorker();
   }
   shoal_group_options options = {};
@@ -108,7 +110,7 @@ std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::
   library_.Check(library_.shoal_group_create(worker, &options, &handle, &error), error,
                  "can't create process group \"" + name + "\"");
   auto group = std::make_shared<Group>(shared_from_this(), handle);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   groups_.push_back(group);
   return group;
 }
@@ -118,7 +120,7 @@ void Session::CloseGroup(const std::shared_ptr<Group>& group) {
   const std::string left_behind = group->Close();
   bool last = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::erase(groups_, group);
     last = groups_.empty();
   }
@@ -130,7 +132,7 @@ void Session::Close() {
   if (forked()) return;
   std::vector<std::shared_ptr<Group>> groups;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (close_called_) return;
     close_called_ = true;
     groups.swap(groups_);
@@ -143,7 +145,7 @@ void Session::Close() {
   if (left_behind.empty()) left_behind = of_threads;
   std::function<void()> on_closed;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     on_closed.swap(on_closed_);
   }
   if (on_closed) on_closed();
@@ -156,11 +158,11 @@ std::string Session::EndThreads() {
   std::vector<std::thread> threads;
   std::string left_behind;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     // All groups are closed, so every completion is on its way. Fetch them all: a thread in shoal_next_completion must
     // not meet shoal_worker_close; nor must whoever reads statistics.
-    const bool all_fetched =
-        changed_.wait_until(lock, until, [&] { return unfetched_ <= 0 && !fetching_ && users_ == 0; });
+    const bool all_fetched = changed_.wait_until(
+        lock, until, [&]() SHOAL_REQUIRES(mutex_) { return unfetched_ <= 0 && !fetching_ && users_ == 0; });
     closing_ = true;
     worker = std::exchange(worker_, nullptr);
     threads.swap(threads_);
@@ -172,7 +174,7 @@ std::string Session::EndThreads() {
     }
     // Close may have been called by a `done`.
     const size_t own = running_threads_.contains(std::this_thread::get_id()) ? 1 : 0;
-    changed_.wait_until(lock, until, [&] { return running_threads_.size() == own; });
+    changed_.wait_until(lock, until, [&]() SHOAL_REQUIRES(mutex_) { return running_threads_.size() == own; });
     for (std::thread& thread : threads) {
       if (!running_threads_.contains(thread.get_id())) continue;
       if (thread.get_id() != std::this_thread::get_id() && left_behind.empty()) {
@@ -190,7 +192,7 @@ std::string Session::EndThreads() {
 }
 
 bool Session::Notify(shoal_op* op, Done done) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   shoal_error error = {};
   if (worker_ == nullptr || (threads_.empty() && !AddThread(&error))) return false;
   const uint64_t user_data = next_user_data_++;
@@ -224,7 +226,7 @@ bool Session::AddThread(shoal_error* error) {
 
 void Session::RunThread() {
   FetchCompletions();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   running_threads_.erase(std::this_thread::get_id());
   changed_.notify_all();
 }
@@ -233,10 +235,10 @@ void Session::RunThread() {
 // then runs the callback, which may take long or wait for a later operation (a DDP hook that starts another
 // all-reduce).
 void Session::FetchCompletions() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (bool is_new = true;; is_new = false) {
     if (!is_new) ++idle_threads_;  // AddThread has counted it
-    changed_.wait(lock, [&] { return closing_ || (!fetching_ && unfetched_ > 0); });
+    changed_.wait(lock, [&]() SHOAL_REQUIRES(mutex_) { return closing_ || (!fetching_ && unfetched_ > 0); });
     --idle_threads_;
     if (closing_) return;
     fetching_ = true;
@@ -265,12 +267,12 @@ void Session::WithWorker(const std::function<void(shoal_worker*)>& use) {
   ThrowIfForked();
   shoal_worker* worker = nullptr;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     worker = OpenWorker();
     ++users_;
   }
   use(worker);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   --users_;
   changed_.notify_all();
 }

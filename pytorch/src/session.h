@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -27,6 +26,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "process/mutex.h"
 #include "pytorch/src/shoal_library.h"
 
 namespace shoal::pytorch {
@@ -117,18 +117,18 @@ class Group : public std::enable_shared_from_this<Group> {
   std::chrono::steady_clock::time_point DevicesEndBy() const;
   // Gives operations on devices, which nobody has waited for, the time to end.
   void AwaitDevices(std::chrono::steady_clock::time_point until);
-  // Of an operation that could not begin here, with mutex_ held. Other ranks may have begun it, and would take this
+  // Of an operation that could not begin here. Other ranks may have begun it, and would take this
   // rank's next one for it.
-  void AbortIfOthersGoOn(const shoal_error& error);
+  void AbortIfOthersGoOn(const shoal_error& error) SHOAL_REQUIRES(mutex_);
 
   const std::shared_ptr<Session> session_;
   const int takes_devices_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  shoal_group* group_;  // nullptr once closed
-  std::unordered_map<StartedOperation*, std::weak_ptr<StartedOperation>> started_;
-  uint32_t starting_ = 0;  // calls of the library that start an operation, without mutex_
-  bool closing_ = false;
+  shoal_group* group_ SHOAL_GUARDED_BY(mutex_);  // nullptr once closed
+  std::unordered_map<StartedOperation*, std::weak_ptr<StartedOperation>> started_ SHOAL_GUARDED_BY(mutex_);
+  uint32_t starting_ SHOAL_GUARDED_BY(mutex_) = 0;  // calls of the library that start an operation, without mutex_
+  bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 class Session : public std::enable_shared_from_this<Session> {
@@ -179,10 +179,10 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string EndThreads();
   void RunThread();
   void FetchCompletions();
-  void WakeFetcher();  // mutex_ held
-  // Starts a thread that fetches completions; mutex_ held. False: `error` says why not.
-  bool AddThread(shoal_error* error);
-  shoal_worker* OpenWorker();  // mutex_ held; throws ShoalError if closed
+  void WakeFetcher() SHOAL_REQUIRES(mutex_);
+  // Starts a thread that fetches completions. False: `error` says why not.
+  bool AddThread(shoal_error* error) SHOAL_REQUIRES(mutex_);
+  shoal_worker* OpenWorker() SHOAL_REQUIRES(mutex_);  // throws ShoalError if closed
   // Calls `use` with the worker, which is not closed meanwhile, and without mutex_: the library may wait for its I/O
   // thread or a device. Throws ShoalError if the session is closed.
   void WithWorker(const std::function<void(shoal_worker*)>& use);
@@ -192,22 +192,22 @@ class Session : public std::enable_shared_from_this<Session> {
   const bool checks_finite_;
   const pid_t process_id_;
   const std::chrono::milliseconds others_end_;
-  std::function<void()> on_closed_;
+  std::function<void()> on_closed_ SHOAL_GUARDED_BY(mutex_);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  shoal_worker* worker_;  // nullptr once closed
-  std::vector<std::shared_ptr<Group>> groups_;
-  std::unordered_map<uint64_t, Done> open_;  // by user_data
-  uint64_t next_user_data_ = 1;
-  int64_t unfetched_ = 0;  // accepted by the library and not fetched
-  bool fetching_ = false;  // one thread is in shoal_next_completion
-  uint32_t users_ = 0;     // in WithWorker
-  uint32_t idle_threads_ = 0;
-  std::unordered_set<std::thread::id> running_threads_;  // of threads_
-  bool close_called_ = false;
-  bool closing_ = false;              // the threads end
-  std::vector<std::thread> threads_;  // each holds the session
+  shoal_worker* worker_ SHOAL_GUARDED_BY(mutex_);  // nullptr once closed
+  std::vector<std::shared_ptr<Group>> groups_ SHOAL_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Done> open_ SHOAL_GUARDED_BY(mutex_);  // by user_data
+  uint64_t next_user_data_ SHOAL_GUARDED_BY(mutex_) = 1;
+  int64_t unfetched_ SHOAL_GUARDED_BY(mutex_) = 0;  // accepted by the library and not fetched
+  bool fetching_ SHOAL_GUARDED_BY(mutex_) = false;  // one thread is in shoal_next_completion
+  uint32_t users_ SHOAL_GUARDED_BY(mutex_) = 0;     // in WithWorker
+  uint32_t idle_threads_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::unordered_set<std::thread::id> running_threads_ SHOAL_GUARDED_BY(mutex_);  // of threads_
+  bool close_called_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool closing_ SHOAL_GUARDED_BY(mutex_) = false;              // the threads end
+  std::vector<std::thread> threads_ SHOAL_GUARDED_BY(mutex_);  // each holds the session
   // Until then, a group that is destroyed does not wait for its operations on devices: another one's have not ended.
   std::atomic<std::chrono::steady_clock::time_point> devices_stuck_until_{};
 };

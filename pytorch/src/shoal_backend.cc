@@ -235,7 +235,7 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
 AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_key, std::shared_ptr<Group> group,
                                          std::vector<std::shared_ptr<TimeoutExtension>> extensions) {
   if (on_completion_hook_) {
-    std::lock_guard lock(state_->mutex);
+    MutexLock lock(state_->mutex);
     ++state_->hooks_to_call;
   }
   return [state = state_, extensions = std::move(extensions), hook = on_completion_hook_, group = std::move(group),
@@ -244,7 +244,7 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
     int none = SHOAL_OK;
     if (code != SHOAL_OK) state->first_error.compare_exchange_strong(none, code);
     if (unheard) {
-      std::lock_guard lock(state->mutex);
+      MutexLock lock(state->mutex);
       if (!state->unheard_error) state->unheard_error = unheard;
     }
     for (const auto& extension : extensions) extension->over = true;
@@ -265,7 +265,7 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
       TORCH_WARN("shoal: ", reason);
       if (group) group->Abort(reason);
     }
-    std::lock_guard lock(state->mutex);
+    MutexLock lock(state->mutex);
     --state->hooks_to_call;
     state->hook_was_called.notify_all();
   };
@@ -298,7 +298,7 @@ void ShoalBackend::CheckFiniteOnDevice(const Tensors& tensors) const {
 }
 
 std::vector<std::shared_ptr<ShoalBackend::TimeoutExtension>> ShoalBackend::TimeoutExtensions() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(timeout_extensions_, [](const auto& extension) { return extension->over.load(); });
   return timeout_extensions_;
 }
@@ -333,7 +333,7 @@ void AddEphemeralTimeout(AnyBackend& inner, const std::chrono::milliseconds& tim
 
 void ShoalBackend::addEphemeralTimeout(const std::chrono::milliseconds& timeout) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     timeout_extensions_.push_back(std::make_shared<TimeoutExtension>(timeout));
   }
   AddEphemeralTimeout(*CpuInner(), timeout);
@@ -360,10 +360,10 @@ void ShoalBackend::registerOnCompletionHook(std::function<void(std::shared_ptr<c
 
 void ShoalBackend::waitForPendingWorks() {
   if (const BackendPtr nccl = members().cuda_inner; nccl && inner_has_hook_) nccl->waitForPendingWorks();
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   const auto timeout = std::min<std::chrono::milliseconds>(options_->timeout, kLongestTimeout);
-  const bool all_called =
-      state_->hook_was_called.wait_for(lock, timeout, [this] { return state_->hooks_to_call == 0; });
+  const bool all_called = state_->hook_was_called.wait_for(
+      lock, timeout, [this]() SHOAL_REQUIRES(state_->mutex) { return state_->hooks_to_call == 0; });
   TORCH_CHECK_WITH(DistBackendError, all_called, "shoal: the completion hook of rank ", getRank(),
                    " was not called, or has not returned, for ", state_->hooks_to_call,
                    " all-reduces within the group's timeout of ", options_->timeout.count(), " ms");
@@ -439,7 +439,7 @@ void ShoalBackend::shutdown() {
   if (shut_down_.exchange(true)) return;
   Members before;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::swap(before, members_);
   }
   if (before.session && before.session->forked()) {

@@ -29,6 +29,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "process/mutex.h"
 #include "pytorch/src/all_reduce_work.h"
 #include "pytorch/src/group_options.h"
 #include "pytorch/src/hook_table.h"
@@ -129,10 +130,10 @@ class ShoalBackend : public c10d::Backend {
   // For Work::abort and errors: outlives the backend while works are open.
   struct State {
     std::atomic<int> first_error{SHOAL_OK};
-    std::mutex mutex;
+    Mutex mutex;
     std::condition_variable hook_was_called;
-    uint64_t hooks_to_call = 0;        // under mutex
-    std::exception_ptr unheard_error;  // of the first all-reduce on a device that failed; under mutex
+    uint64_t hooks_to_call SHOAL_GUARDED_BY(mutex) = 0;
+    std::exception_ptr unheard_error SHOAL_GUARDED_BY(mutex);  // of the first all-reduce on a device that failed
 #ifdef C10D_BACKEND_HAS_HOOKS
     void CallCompletionHooks(const c10d::CompletionHookArgs& args) const;
     HookTable<c10d::CompletionHookArgs> completion_hooks;
@@ -196,16 +197,16 @@ class ShoalBackend : public c10d::Backend {
   const bool has_nccl_;
   const bool takes_devices_;  // the servers reduce CUDA tensors, and not the inner backend
   const bool checks_finite_;
-  mutable std::mutex mutex_;
-  Members members_;  // under mutex_
+  mutable Mutex mutex_;
+  Members members_ SHOAL_GUARDED_BY(mutex_);
   std::atomic<bool> shut_down_{false};
   std::atomic<uint64_t> sequence_number_{0};
-  OnCompletionHook on_completion_hook_;                                // nullptr: none
-  bool inner_has_hook_ = false;                                        // the CUDA one, a completion hook
-  std::vector<std::shared_ptr<TimeoutExtension>> timeout_extensions_;  // under mutex_
+  OnCompletionHook on_completion_hook_;  // nullptr: none
+  bool inner_has_hook_ = false;          // the CUDA one, a completion hook
+  std::vector<std::shared_ptr<TimeoutExtension>> timeout_extensions_ SHOAL_GUARDED_BY(mutex_);
   std::map<c10::DeviceIndex, c10::Stream> return_streams_;
   std::atomic<bool> coalescing_{false};
-  std::vector<WorkPtr> gathered_;  // of CPU tensors, in the coalescing block; under mutex_
+  std::vector<WorkPtr> gathered_ SHOAL_GUARDED_BY(mutex_);  // of CPU tensors, in the coalescing block
 };
 
 template <typename Call>

@@ -51,7 +51,7 @@ std::optional<std::chrono::steady_clock::time_point> DeadlineOf(const c10d::Barr
 }  // namespace
 
 ShoalBackend::Members ShoalBackend::members() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return members_;
 }
 
@@ -72,7 +72,7 @@ ShoalBackend::BackendPtr ShoalBackend::CudaInner() const {
 
 ShoalBackend::WorkPtr ShoalBackend::Gathered(WorkPtr work, bool on_cpu) {
   if (!coalescing_ || !on_cpu || !work) return work;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   gathered_.push_back(work);
   return work;
 }
@@ -227,7 +227,7 @@ std::optional<OperationsOnDevices> ShoalBackend::OnDevices() {
   const std::shared_ptr<Group> group = members().group;
   if (!group || group->takes_devices() == 0) return std::nullopt;
   return OperationsOnDevices(group->StartedOnDevices(), [state = state_] {
-    std::lock_guard lock(state->mutex);
+    MutexLock lock(state->mutex);
     return state->unheard_error;
   });
 }
@@ -279,7 +279,7 @@ ShoalBackend::WorkPtr ShoalBackend::endCoalescing() {
 }
 
 std::vector<ShoalBackend::WorkPtr> ShoalBackend::DropBlock() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   coalescing_ = false;
   return std::exchange(gathered_, {});
 }

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include <memory>
-#include <mutex>
+
+#include "process/mutex.h"
 
 namespace shoal::pytorch {
 namespace {
@@ -35,9 +36,9 @@ void ShoalLibrary::Check(shoal_code code, const shoal_error& error, const std::s
 }
 
 const ShoalLibrary& LoadShoalLibrary(const std::string& path) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static ShoalLibrary* library = nullptr;  // leaked on purpose: its threads may outlive static destructors
-  std::lock_guard lock(mutex);
+  MutexLock lock(mutex);
   if (library != nullptr) {
     if (library->path == path) return *library;
     throw ShoalError(SHOAL_FAILED_PRECONDITION,

@@ -54,7 +54,10 @@ absl::StatusOr<Standing> EtcdElection::Stand() {
     Resign();
     return standing;
   }
-  stop_keeping_ = false;
+  {
+    const MutexLock lock(mutex_);
+    stop_keeping_ = false;
+  }
   absl::StatusOr<std::thread> keeper =
       StartThread("shoal-lease", [this, id = lease_, ttl_ms = lease->ttl_ms] { KeepLease(id, ttl_ms); });
   if (!keeper.ok()) {
@@ -69,8 +72,9 @@ absl::StatusOr<Standing> EtcdElection::Stand() {
 void EtcdElection::KeepLease(int64_t lease, uint64_t ttl_ms) {
   for (;;) {
     {
-      std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, std::chrono::milliseconds(RenewPeriodMs(ttl_ms)), [this] { return stop_keeping_; }))
+      MutexLock lock(mutex_);
+      if (changed_.wait_for(lock, std::chrono::milliseconds(RenewPeriodMs(ttl_ms)),
+                            [this]() SHOAL_REQUIRES(mutex_) { return stop_keeping_; }))
         return;
     }
     const uint64_t asked_ns = MonotonicNs();
@@ -86,7 +90,7 @@ void EtcdElection::KeepLease(int64_t lease, uint64_t ttl_ms) {
 
 void EtcdElection::StopKeeping() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_keeping_ = true;
   }
   changed_.notify_all();

@@ -13,11 +13,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "process/mutex.h"
 #include "scheduler/store/etcd_client.h"
 
 namespace shoal::scheduler {
@@ -59,9 +59,9 @@ class EtcdElection {
   const std::string leader_key_;
   int64_t lease_ = 0;  // 0: none
   std::atomic<uint64_t> leads_until_ns_ = 0;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  bool stop_keeping_ = false;  // under mutex_
+  bool stop_keeping_ SHOAL_GUARDED_BY(mutex_) = false;
   std::thread keeper_;
 };
 

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "core/no_leader.h"
 #include "process/clock.h"
 #include "process/listen_address.h"
+#include "process/mutex.h"
 #include "process/start_thread.h"
 #include "proto/scheduler_channel.h"
 #include "scheduler/rpc/control_server.h"
@@ -97,27 +97,27 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   };
 
   void CallerSaid(bool ok) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (leader_has_ended_) return;  // it has ended the call
     ok ? callee_.StartWrite(&from_caller_) : callee_.StartWritesDone();
   }
   void LeaderHeard(bool ok) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ok && !leader_has_ended_) caller_.StartRead(&from_caller_);
   }
   void LeaderSaid(bool ok) {
     if (ok) signs_->NoteAnswered(begun_ns_);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ok ? caller_.StartWrite(&from_leader_) : LeaderHasEnded();
   }
   void CallerHeard(bool ok) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ok) return callee_.StartRead(&from_leader_);
     to_.TryCancel();
     LeaderHasEnded();
   }
-  // With mutex_ held; once, since one read or one write to the caller is under way until then.
-  void LeaderHasEnded() {
+  // Once, since one read or one write to the caller is under way until then.
+  void LeaderHasEnded() SHOAL_REQUIRES(mutex_) {
     leader_has_ended_ = true;
     callee_.RemoveHold();
   }
@@ -135,8 +135,8 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   grpc::ClientContext to_;
   ByteBuffer from_caller_;
   ByteBuffer from_leader_;
-  std::mutex mutex_;
-  bool leader_has_ended_ = false;  // under mutex_
+  Mutex mutex_;
+  bool leader_has_ended_ SHOAL_GUARDED_BY(mutex_) = false;
   std::atomic<const char*> given_up_because_ = kAnotherLeads;
   Caller caller_;
   Callee callee_;
@@ -204,7 +204,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
 
   void Stop() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
       leader_ = nullptr;
       GiveCallsUp(kAnotherLeads);
@@ -220,7 +220,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   }
 
   void SetLeader(const std::string& address) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (address == leader_address_) return;
     leader_address_ = address;
     // A leader that was stopped, or cut off, would keep them.
@@ -232,12 +232,12 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   }
 
   bool leader_answers() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return leader_answers_;
   }
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (leader_ == nullptr) {
       return new RefusedCall({grpc::StatusCode::UNAVAILABLE, kNobodyLeads});
     }
@@ -252,8 +252,8 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   }
 
  private:
-  // With mutex_ held. The callers repeat their calls.
-  void GiveCallsUp(const char* why) {
+  // The callers repeat their calls.
+  void GiveCallsUp(const char* why) SHOAL_REQUIRES(mutex_) {
     for (const std::weak_ptr<ForwardedCall>& each : calls_) {
       if (const std::shared_ptr<ForwardedCall> call = each.lock()) call->GiveUp(why);
     }
@@ -263,7 +263,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   void ProbeLeader() {
     const std::chrono::nanoseconds period(LeaderProbePeriodNs(lease_ttl_ns_));
     const std::chrono::nanoseconds timeout(LeaderProbeTimeoutNs(lease_ttl_ns_));
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (!stopping_) {
       const std::shared_ptr<grpc::Channel> leader = leader_;
       if (leader == nullptr) {
@@ -284,12 +284,11 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
       const std::shared_ptr<grpc::Channel> next = leader_;
       // One that has not answered the question is asked again soon.
       const std::chrono::nanoseconds pause = answers ? period : is_there ? std::chrono::nanoseconds(0) : period / 4;
-      changed_.wait_for(lock, pause, [&] { return stopping_ || leader_ != next; });
+      changed_.wait_for(lock, pause, [&]() SHOAL_REQUIRES(mutex_) { return stopping_ || leader_ != next; });
     }
   }
 
-  // With mutex_ held.
-  void NoteLeader(bool is_there) {
+  void NoteLeader(bool is_there) SHOAL_REQUIRES(mutex_) {
     leader_answers_ = is_there;
     if (is_there) return;
     GiveCallsUp(kLeaderIsSilent);
@@ -299,14 +298,14 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
 
   const uint64_t lease_ttl_ns_;
   const std::shared_ptr<LeaderSigns> signs_ = std::make_shared<LeaderSigns>();
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;                  // leader_ or stopping_
-  bool stopping_ = false;                            // under mutex_
-  std::string leader_address_;                       // under mutex_
-  std::shared_ptr<grpc::Channel> leader_;            // under mutex_
-  bool leader_answers_ = true;                       // under mutex_
-  grpc::ClientContext* probe_ = nullptr;             // under mutex_; the question that waits for its answer
-  std::vector<std::weak_ptr<ForwardedCall>> calls_;  // under mutex_
+  mutable Mutex mutex_;
+  std::condition_variable changed_;  // leader_ or stopping_
+  bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::string leader_address_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<grpc::Channel> leader_ SHOAL_GUARDED_BY(mutex_);
+  bool leader_answers_ SHOAL_GUARDED_BY(mutex_) = true;
+  grpc::ClientContext* probe_ SHOAL_GUARDED_BY(mutex_) = nullptr;  // the question that waits for its answer
+  std::vector<std::weak_ptr<ForwardedCall>> calls_ SHOAL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
   std::thread prober_;
 };

@@ -48,7 +48,7 @@ SchedulerRoles::SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& 
 
 SchedulerRoles::~SchedulerRoles() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     if (term_ != nullptr) term_->Stop();
   }
@@ -91,14 +91,14 @@ void SchedulerRoles::Lead(const Standing& standing) {
   }
   Log(EventKind::kLeadingBegan, absl::StrCat("leads, term ", standing.term));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) (*term)->Stop();
     term_ = *std::move(term);
   }
   term_->Run([&] { return in_use->term_is_over() ? 0 : election_.leads_until_ns(); });
   std::unique_ptr<SchedulerTerm> ended;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ended = std::move(term_);
   }
   ended.reset();
@@ -121,13 +121,13 @@ bool SchedulerRoles::Follow() {
 }
 
 bool SchedulerRoles::Pause() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::chrono::milliseconds pause(kBetweenElectionsMs);
-  return !changed_.wait_for(lock, pause, [this] { return stopping_; });
+  return !changed_.wait_for(lock, pause, [this]() SHOAL_REQUIRES(mutex_) { return stopping_; });
 }
 
 bool SchedulerRoles::IsStopping() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stopping_;
 }
 

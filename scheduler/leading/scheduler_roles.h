@@ -7,11 +7,11 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "process/mutex.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/leading/etcd_election.h"
 #include "scheduler/leading/forwarding_host.h"
@@ -55,9 +55,9 @@ class SchedulerRoles {
   std::unique_ptr<ForwardingHost> forwarding_;  // null while this one leads
   const SchedulerSinks sinks_;
   std::string logged_;  // the newest text
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  bool stopping_ = false;                // under mutex_
+  bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<SchedulerTerm> term_;  // changed under mutex_; null: it does not lead
   std::thread thread_;
 };

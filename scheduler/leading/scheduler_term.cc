@@ -46,15 +46,15 @@ SchedulerLoop::EventLog LogTo(EventSink log) {
 
 void Waker::Wake() {
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(mutex_);
     woken_ = true;
   }
   changed_.notify_one();
 }
 
 void Waker::WaitUntil(uint64_t deadline_ns) {
-  std::unique_lock<std::mutex> guard(mutex_);
-  const auto is_woken = [this] { return woken_; };
+  MutexLock guard(mutex_);
+  const auto is_woken = [this]() SHOAL_REQUIRES(mutex_) { return woken_; };
   if (deadline_ns == kNoDeadline) {
     changed_.wait(guard, is_woken);
   } else {

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "process/mutex.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/leading/scheduler_sinks.h"
 #include "scheduler/loop/scheduler_loop.h"
@@ -29,9 +29,9 @@ class Waker {
   void WaitUntil(uint64_t deadline_ns);
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  bool woken_ = false;
+  bool woken_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 class SchedulerTerm {

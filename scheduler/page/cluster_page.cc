@@ -70,13 +70,13 @@ ClusterPage::ClusterPage(const std::string& scheduler)
 absl::StatusOr<std::string> ClusterPage::Document() {
   const std::unique_lock asking(asking_, std::try_to_lock);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto age = at_.has_value() ? steady_clock::now() - *at_ : steady_clock::duration::max();
     if (age <= kFresh || (!asking.owns_lock() && age <= kFresh + kPatience)) return document_;
     if (!asking.owns_lock()) return absl::UnavailableError("the scheduler has not answered yet");
   }
   absl::StatusOr<std::string> document = Ask();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   document_ = std::move(document);
   at_ = steady_clock::now();
   return document_;

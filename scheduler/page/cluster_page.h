@@ -4,13 +4,13 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "metrics/http_server.h"
+#include "process/mutex.h"
 #include "shoal/v1/status.grpc.pb.h"
 
 namespace shoal {
@@ -36,10 +36,10 @@ class ClusterPage {
   absl::StatusOr<std::string> Ask();
 
   const std::unique_ptr<v1::Status::Stub> status_;
-  std::mutex asking_;  // held by the thread that asks
-  std::mutex mutex_;
-  absl::StatusOr<std::string> document_;                     // under mutex_
-  std::optional<std::chrono::steady_clock::time_point> at_;  // of the document; under mutex_
+  Mutex asking_;  // held by the thread that asks
+  Mutex mutex_;
+  absl::StatusOr<std::string> document_ SHOAL_GUARDED_BY(mutex_);
+  std::optional<std::chrono::steady_clock::time_point> at_ SHOAL_GUARDED_BY(mutex_);  // of the document
 };
 
 }  // namespace shoal

@@ -14,7 +14,7 @@ void GrpcCalls::Push(SchedulerEvent event) {
 }
 
 absl::Status GrpcCalls::AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle) {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   if (absl::Status status = CheckRoom(); !status.ok()) return status;
   *handle = RequestHandle(next_number_++);
   calls_[*handle] = std::move(call);
@@ -23,13 +23,13 @@ absl::Status GrpcCalls::AddCall(std::shared_ptr<PendingCall> call, Request reque
 }
 
 std::shared_ptr<PendingCall> GrpcCalls::TakeCall(RequestHandle handle) {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   auto node = calls_.extract(handle);
   return node.empty() ? nullptr : std::move(node.mapped());
 }
 
 std::shared_ptr<PendingCall> GrpcCalls::CancelCall(RequestHandle handle) {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   auto node = calls_.extract(handle);
   if (node.empty()) return nullptr;
   Push(RequestCancelled{handle});
@@ -37,18 +37,18 @@ std::shared_ptr<PendingCall> GrpcCalls::CancelCall(RequestHandle handle) {
 }
 
 std::shared_ptr<OpenStream> GrpcCalls::FindStream(WatcherId watcher) {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = streams_.find(watcher);
   return found == streams_.end() ? nullptr : found->second;
 }
 
 void GrpcCalls::StreamIsDone(WatcherId watcher) {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   if (streams_.erase(watcher) != 0) Push(StreamClosed{watcher});
 }
 
 std::optional<SchedulerEvent> GrpcCalls::Poll() {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   if (queue_.empty()) return std::nullopt;
   SchedulerEvent event = std::move(queue_.front());
   queue_.pop_front();
@@ -56,7 +56,7 @@ std::optional<SchedulerEvent> GrpcCalls::Poll() {
 }
 
 void GrpcCalls::SetWake(std::function<void()> wake) {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   wake_ = std::move(wake);
 }
 
@@ -64,7 +64,7 @@ void GrpcCalls::CloseAll(const absl::Status& status) {
   std::map<RequestHandle, std::shared_ptr<PendingCall>> calls;
   std::vector<std::shared_ptr<OpenStream>> streams;
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(mutex_);
     closed_ = status;
     calls.swap(calls_);
     for (const auto& [watcher, stream] : streams_) streams.push_back(stream);
@@ -75,7 +75,7 @@ void GrpcCalls::CloseAll(const absl::Status& status) {
 
 void WatchStream::Send(const SendWatch& update) {
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(mutex_);
     if (update.map != nullptr) map_ = update.map;
     lost_ranks_.insert(lost_ranks_.end(), update.lost_ranks.begin(), update.lost_ranks.end());
     for (const GroupMap& group : update.groups) groups_[group.group] = group;
@@ -100,7 +100,7 @@ bool WatchStream::TakeNext(v1::WatchResponse* message) {
 void EventStream::Send(const SendEvent& event) {
   bool close = false;
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(mutex_);
     if (too_slow_) return;
     close = too_slow_ = events_.size() >= kMaxQueuedStreamEvents;
     if (!close) {

@@ -13,12 +13,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "process/mutex.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
 #include "scheduler/rpc/control_host.h"
@@ -68,16 +68,16 @@ class GrpcCalls {
   void CloseAll(const absl::Status& status);
 
  private:
-  absl::Status CheckRoom() const;   // with the lock
-  void Push(SchedulerEvent event);  // with the lock
+  absl::Status CheckRoom() const SHOAL_REQUIRES(mutex_);
+  void Push(SchedulerEvent event) SHOAL_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::deque<SchedulerEvent> queue_;
-  std::map<RequestHandle, std::shared_ptr<PendingCall>> calls_;
-  std::map<WatcherId, std::shared_ptr<OpenStream>> streams_;
-  std::function<void()> wake_;
-  absl::Status closed_;
-  uint64_t next_number_ = 1;
+  Mutex mutex_;
+  std::deque<SchedulerEvent> queue_ SHOAL_GUARDED_BY(mutex_);
+  std::map<RequestHandle, std::shared_ptr<PendingCall>> calls_ SHOAL_GUARDED_BY(mutex_);
+  std::map<WatcherId, std::shared_ptr<OpenStream>> streams_ SHOAL_GUARDED_BY(mutex_);
+  std::function<void()> wake_ SHOAL_GUARDED_BY(mutex_);
+  absl::Status closed_ SHOAL_GUARDED_BY(mutex_);
+  uint64_t next_number_ SHOAL_GUARDED_BY(mutex_) = 1;
 };
 
 // gRPC's side of a unary call with this response message.
@@ -137,22 +137,22 @@ class StreamCall : public grpc::ServerWriteReactor<Message>,
 
   void Close(const absl::Status& status) override {
     {
-      const std::lock_guard<std::mutex> guard(mutex_);
+      const MutexLock guard(mutex_);
       if (!ending_.has_value()) ending_ = ToGrpcStatus(status);
     }
     Continue();
   }
 
  protected:
-  // Moves the next message to send into `message`; false if there is none. Called with mutex_ held.
-  virtual bool TakeNext(Message* message) = 0;
+  // Moves the next message to send into `message`; false if there is none.
+  virtual bool TakeNext(Message* message) SHOAL_REQUIRES(mutex_) = 0;
 
   // Starts a write or ends the stream, if that is due and nothing is under way.
   void Continue() {
     bool write = false;
     grpc::Status status;
     {
-      const std::lock_guard<std::mutex> guard(mutex_);
+      const MutexLock guard(mutex_);
       if (writing_ || finished_) return;
       message_.Clear();
       if (!cancelled_ && TakeNext(&message_)) {
@@ -167,12 +167,12 @@ class StreamCall : public grpc::ServerWriteReactor<Message>,
     write ? this->StartWrite(&message_) : this->Finish(status);
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
 
  private:
   void OnWriteDone(bool ok) override {
     {
-      const std::lock_guard<std::mutex> guard(mutex_);
+      const MutexLock guard(mutex_);
       writing_ = false;
       cancelled_ = cancelled_ || !ok;
     }
@@ -180,7 +180,7 @@ class StreamCall : public grpc::ServerWriteReactor<Message>,
   }
   void OnCancel() override {
     {
-      const std::lock_guard<std::mutex> guard(mutex_);
+      const MutexLock guard(mutex_);
       cancelled_ = true;
     }
     Continue();
@@ -193,10 +193,10 @@ class StreamCall : public grpc::ServerWriteReactor<Message>,
   GrpcCalls* const calls_;
   WatcherId watcher_;
   Message message_;  // the one that is being written
-  bool writing_ = false;
-  bool cancelled_ = false;
-  bool finished_ = false;
-  std::optional<grpc::Status> ending_;
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::optional<grpc::Status> ending_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<StreamCall> self_;  // until gRPC is done
 };
 
@@ -206,13 +206,13 @@ class WatchStream : public StreamCall<v1::WatchResponse> {
   void Send(const SendWatch& update) override;
 
  protected:
-  bool TakeNext(v1::WatchResponse* message) override;
+  bool TakeNext(v1::WatchResponse* message) override SHOAL_REQUIRES(mutex_);
 
  private:
-  std::shared_ptr<const ShardMap> map_;  // newest that is not sent yet
-  std::vector<RankLost> lost_ranks_;
-  std::map<GroupId, GroupMap> groups_;           // likewise, the newest map of each
-  std::optional<ColocationRequest> colocation_;  // likewise
+  std::shared_ptr<const ShardMap> map_ SHOAL_GUARDED_BY(mutex_);  // newest that is not sent yet
+  std::vector<RankLost> lost_ranks_ SHOAL_GUARDED_BY(mutex_);
+  std::map<GroupId, GroupMap> groups_ SHOAL_GUARDED_BY(mutex_);           // likewise, the newest map of each
+  std::optional<ColocationRequest> colocation_ SHOAL_GUARDED_BY(mutex_);  // likewise
 };
 
 class EventStream : public StreamCall<v1::Event> {
@@ -221,16 +221,16 @@ class EventStream : public StreamCall<v1::Event> {
   void Send(const SendEvent& event) override;
 
  protected:
-  bool TakeNext(v1::Event* message) override;
+  bool TakeNext(v1::Event* message) override SHOAL_REQUIRES(mutex_);
 
  private:
-  std::deque<EventRecord> events_;
-  bool too_slow_ = false;  // some were dropped, so no more may follow
+  std::deque<EventRecord> events_ SHOAL_GUARDED_BY(mutex_);
+  bool too_slow_ SHOAL_GUARDED_BY(mutex_) = false;  // some were dropped, so no more may follow
 };
 
 template <typename Opened>
 absl::Status GrpcCalls::AddStream(std::shared_ptr<OpenStream> stream, Opened event, WatcherId* watcher) {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   if (absl::Status status = CheckRoom(); !status.ok()) return status;
   if (streams_.size() >= kMaxOpenStreams) return absl::ResourceExhaustedError("too many streams are open");
   *watcher = WatcherId(next_number_++);

@@ -83,7 +83,7 @@ absl::Status EtcdClient::Call(const std::string& what, uint64_t timeout_ms, cons
   for (;;) {
     size_t index = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       index = current_;
     }
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
@@ -103,7 +103,7 @@ absl::Status EtcdClient::Call(const std::string& what, uint64_t timeout_ms, cons
                           absl::StrCat("can't ", what, ": etcd at ", endpoint.address, ": ", status.error_message()));
     }
     last = absl::StrCat(endpoint.address, ": ", status.error_message());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (current_ == index) current_ = (index + 1) % endpoints_.size();
   }
 }

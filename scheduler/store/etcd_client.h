@@ -12,13 +12,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "etcd/v3.grpc.pb.h"
+#include "process/mutex.h"
 
 namespace shoal::scheduler {
 
@@ -66,8 +66,8 @@ class EtcdClient {
 
   const EtcdTarget target_;
   std::vector<Endpoint> endpoints_;
-  std::mutex mutex_;
-  size_t current_ = 0;  // under mutex_; the endpoint that answered last
+  Mutex mutex_;
+  size_t current_ SHOAL_GUARDED_BY(mutex_) = 0;  // the endpoint that answered last
 };
 
 }  // namespace shoal::scheduler

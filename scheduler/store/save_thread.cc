@@ -18,7 +18,7 @@ SaveThread::SaveThread(Write write) : write_(std::move(write)) {
 
 SaveThread::~SaveThread() {
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(mutex_);
     closing_ = true;
   }
   changed_.notify_all();
@@ -29,7 +29,7 @@ void SaveThread::StartSave(uint64_t number, std::string state) {
   if (!not_started_.ok()) {
     std::function<void()> wake;
     {
-      const std::lock_guard<std::mutex> guard(mutex_);
+      const MutexLock guard(mutex_);
       saved_ = Store::Saved{number, not_started_};
       wake = wake_;
     }
@@ -37,26 +37,26 @@ void SaveThread::StartSave(uint64_t number, std::string state) {
     return;
   }
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(mutex_);
     order_ = Order{number, std::move(state)};
   }
   changed_.notify_all();
 }
 
 std::optional<Store::Saved> SaveThread::PollSaved() {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   return std::exchange(saved_, std::nullopt);
 }
 
 void SaveThread::SetWake(std::function<void()> wake) {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(mutex_);
   wake_ = std::move(wake);
 }
 
 void SaveThread::WriteOrders() {
-  std::unique_lock<std::mutex> guard(mutex_);
+  MutexLock guard(mutex_);
   for (;;) {
-    changed_.wait(guard, [this] { return order_.has_value() || closing_; });
+    changed_.wait(guard, [this]() SHOAL_REQUIRES(mutex_) { return order_.has_value() || closing_; });
     if (!order_.has_value()) return;
     const Order order = *std::exchange(order_, std::nullopt);
     guard.unlock();

@@ -7,12 +7,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "absl/status/status.h"
+#include "process/mutex.h"
 #include "scheduler/store/store.h"
 
 namespace shoal::scheduler {
@@ -41,13 +41,13 @@ class SaveThread {
   void WriteOrders();
 
   const Write write_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Order> order_;  // under mutex_, as are the next ones
-  std::optional<Store::Saved> saved_;
-  std::function<void()> wake_;
-  bool closing_ = false;
-  absl::Status not_started_;
+  std::optional<Order> order_ SHOAL_GUARDED_BY(mutex_);
+  std::optional<Store::Saved> saved_ SHOAL_GUARDED_BY(mutex_);
+  std::function<void()> wake_ SHOAL_GUARDED_BY(mutex_);
+  bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
+  absl::Status not_started_;  // set at the start
   std::thread writer_;
 };
 

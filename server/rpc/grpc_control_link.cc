@@ -9,13 +9,13 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/now.h"
 #include "core/version.h"
+#include "process/mutex.h"
 #include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
 #include "proto/shared_messages.h"
@@ -83,8 +83,8 @@ class GrpcControlLink : public ControlLink {
 
   ~GrpcControlLink() override {
     GrpcControlLink::Stop();
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return calls_.empty(); });
+    MutexLock lock(mutex_);
+    idle_.wait(lock, [this]() SHOAL_REQUIRES(mutex_) { return calls_.empty(); });
   }
 
   void Start(const RegisterCall& call) override {
@@ -157,7 +157,7 @@ class GrpcControlLink : public ControlLink {
   void Cancel(LeaseCallId call) override {
     OpenCall* open = nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (const auto found = calls_.find(call); found != calls_.end()) open = found->second.get();
     }
     if (open != nullptr) open->context.TryCancel();
@@ -166,7 +166,7 @@ class GrpcControlLink : public ControlLink {
   void Stop() override {
     std::vector<OpenCall*> open;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
       for (const auto& [id, call] : calls_) open.push_back(call.get());
     }
@@ -175,7 +175,7 @@ class GrpcControlLink : public ControlLink {
 
   std::optional<LeaseAnswer> Poll() override {
     std::vector<std::unique_ptr<OpenCall>> ended;  // destroyed without the lock
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ended.swap(ended_);
     if (answers_.empty()) return std::nullopt;
     LeaseAnswer answer = std::move(answers_.front());
@@ -184,7 +184,7 @@ class GrpcControlLink : public ControlLink {
   }
 
   void SetWake(std::function<void()> wake) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wake_ = std::move(wake);
   }
 
@@ -209,7 +209,7 @@ class GrpcControlLink : public ControlLink {
     call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
     call->request = request;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopped_) return Push(answer(absl::CancelledError("the server is stopping"), call->response));
       // The caller decides when to try again, so a connection that failed is not left to gRPC.
       if (stub_ == nullptr) stub_ = v1::Scheduler::NewStub(OpenSchedulerChannel(target_));
@@ -220,7 +220,7 @@ class GrpcControlLink : public ControlLink {
           [this, id, timeout_ms, call, answer](const grpc::Status& status) {
             const auto code = static_cast<absl::StatusCode>(status.error_code());
             const absl::Status outcome(code, status.ok() ? "" : ShortText(status, timeout_ms));
-            const std::lock_guard lock(mutex_);
+            const MutexLock lock(mutex_);
             // One that was cancelled may have been so for want of an answer.
             const bool connection_failed =
                 absl::IsDeadlineExceeded(outcome) || absl::IsUnavailable(outcome) || absl::IsCancelled(outcome);
@@ -231,21 +231,20 @@ class GrpcControlLink : public ControlLink {
           });
   }
 
-  // With the lock.
-  void Push(LeaseAnswer answer) {
+  void Push(LeaseAnswer answer) SHOAL_REQUIRES(mutex_) {
     answers_.push_back(std::move(answer));
     if (wake_) wake_();
   }
 
   const std::string target_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable idle_;
-  bool stopped_ = false;                       // under mutex_, as are the next ones
-  std::shared_ptr<v1::Scheduler::Stub> stub_;  // null: the next call opens a connection
-  std::map<LeaseCallId, std::unique_ptr<OpenCall>> calls_;
-  std::vector<std::unique_ptr<OpenCall>> ended_;  // to be destroyed
-  std::deque<LeaseAnswer> answers_;
-  std::function<void()> wake_;
+  bool stopped_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<v1::Scheduler::Stub> stub_ SHOAL_GUARDED_BY(mutex_);  // null: the next call opens a connection
+  std::map<LeaseCallId, std::unique_ptr<OpenCall>> calls_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<OpenCall>> ended_ SHOAL_GUARDED_BY(mutex_);  // to be destroyed
+  std::deque<LeaseAnswer> answers_ SHOAL_GUARDED_BY(mutex_);
+  std::function<void()> wake_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -62,7 +62,7 @@ ServerThread::~ServerThread() { Stop(); }
 template <typename Change>
 void ServerThread::Order(Change change) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     change(&orders_);
   }
   has_orders_.store(true, std::memory_order_release);
@@ -83,7 +83,7 @@ void ServerThread::NoteScheduler(const SchedulerHeard& heard) {
 
 void ServerThread::SetDraining(bool drain) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     drained_ = false;  // what was published is of an earlier order
   }
   Order([&](Orders* orders) { orders->drain = drain; });
@@ -96,17 +96,17 @@ void ServerThread::Stop() {
 }
 
 ServerCounters ServerThread::counters() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counters_;
 }
 
 bool ServerThread::drained() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return drained_;
 }
 
 OpenGroups ServerThread::open_groups() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return open_groups_;
 }
 
@@ -141,7 +141,7 @@ std::optional<ServerMachineOptions> ServerThread::AwaitServe() {
   while (true) {
     WaitReadable({wake_up_->fd()}, std::nullopt);
     wake_up_->Drain();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (orders_.stop) return std::nullopt;
     if (orders_.serve.has_value()) return orders_.serve;
   }
@@ -189,7 +189,7 @@ void ServerThread::RunLoop(Transport* transport, const TimedReducer& reducer, Se
 bool ServerThread::TakeOrders(ServerLoop* loop) {
   Orders orders;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     orders = std::exchange(orders_, {});
   }
   if (orders.token_key.has_value()) loop->SetTokenKey(*orders.token_key);
@@ -207,7 +207,7 @@ void ServerThread::Publish(const ServerLoop& loop, const TimedReducer& reducer) 
   OpenGroups open_groups = draining_ ? loop.open_groups() : OpenGroups();
   bool rank_became_absent = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     rank_became_absent = AnyNew(counters.absent_ranks, counters_.absent_ranks);
     counters_ = counters;
     open_groups_ = std::move(open_groups);

@@ -11,7 +11,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -22,6 +21,7 @@
 #include "net/data_plane/data_plane.h"
 #include "net/transport.h"
 #include "net/wake_up.h"
+#include "process/mutex.h"
 #include "server/loop/server_loop.h"
 #include "server/thread/memory_nodes.h"
 #include "server/thread/timed_reducer.h"
@@ -111,11 +111,11 @@ class ServerThread {
   absl::Status placed_;
 
   std::atomic<bool> has_orders_ = false;
-  mutable std::mutex mutex_;
-  Orders orders_;            // under mutex_
-  ServerCounters counters_;  // under mutex_
-  bool drained_ = false;     // under mutex_
-  OpenGroups open_groups_;   // under mutex_
+  mutable Mutex mutex_;
+  Orders orders_ SHOAL_GUARDED_BY(mutex_);
+  ServerCounters counters_ SHOAL_GUARDED_BY(mutex_);
+  bool drained_ SHOAL_GUARDED_BY(mutex_) = false;
+  OpenGroups open_groups_ SHOAL_GUARDED_BY(mutex_);
 
   bool draining_ = false;  // of the thread alone
   std::thread thread_;

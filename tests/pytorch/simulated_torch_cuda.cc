@@ -24,11 +24,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "process/mutex.h"
 
 namespace {
 
@@ -77,19 +78,19 @@ class Streams {
     Enter(device);
     void* stream = nullptr;
     Call<void**, unsigned int, int>("cuStreamCreateWithPriority", &stream, 1u, 0);
-    const std::lock_guard lock(mutex_);
+    const shoal::MutexLock lock(mutex_);
     handles_.push_back(stream);
     return static_cast<c10::StreamId>(handles_.size());
   }
   // nullptr: the default stream.
   void* Handle(c10::StreamId id) {
-    const std::lock_guard lock(mutex_);
+    const shoal::MutexLock lock(mutex_);
     return id == 0 ? nullptr : handles_[static_cast<size_t>(id) - 1];
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<void*> handles_;
+  shoal::Mutex mutex_;
+  std::vector<void*> handles_ SHOAL_GUARDED_BY(mutex_);
 };
 
 Streams& AllStreams() {
@@ -135,7 +136,7 @@ class Memory final : public c10::Allocator {
   }
 
   void Record(void* start, const c10::Stream& stream) {
-    const std::lock_guard lock(mutex_);
+    const shoal::MutexLock lock(mutex_);
     recorded_[start].push_back(stream);
   }
 
@@ -151,7 +152,7 @@ class Memory final : public c10::Allocator {
   void FreeOrWait(void* start) {
     std::vector<c10::Stream> streams;
     {
-      const std::lock_guard lock(mutex_);
+      const shoal::MutexLock lock(mutex_);
       if (auto entry = recorded_.extract(start)) streams = std::move(entry.mapped());
     }
     Waiting waiting{start, {}};
@@ -164,12 +165,12 @@ class Memory final : public c10::Allocator {
       }
       waiting.events.push_back(event);
     }
-    const std::lock_guard lock(mutex_);
+    const shoal::MutexLock lock(mutex_);
     waiting_.push_back(std::move(waiting));
   }
   void GiveBack() {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(waiting_, [this](const Waiting& waiting) {
+    const shoal::MutexLock lock(mutex_);
+    std::erase_if(waiting_, [this](const Waiting& waiting) SHOAL_REQUIRES(mutex_) {
       for (void* const event : waiting.events) {
         if (Try<void*>("cuEventQuery", event) != 0) return false;
       }
@@ -178,7 +179,7 @@ class Memory final : public c10::Allocator {
     });
   }
   void* TakeFree(const Kind& kind) {
-    const std::lock_guard lock(mutex_);
+    const shoal::MutexLock lock(mutex_);
     std::vector<void*>& free = free_[kind];
     if (!free.empty()) {
       void* const start = free.back();
@@ -192,11 +193,11 @@ class Memory final : public c10::Allocator {
     return start;
   }
 
-  std::mutex mutex_;
-  std::map<void*, std::vector<c10::Stream>> recorded_;  // under mutex_
-  std::vector<Waiting> waiting_;                        // likewise
-  std::map<void*, Kind> kinds_;                         // likewise; of all memory
-  std::map<Kind, std::vector<void*>> free_;             // likewise
+  shoal::Mutex mutex_;
+  std::map<void*, std::vector<c10::Stream>> recorded_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<Waiting> waiting_ SHOAL_GUARDED_BY(mutex_);
+  std::map<void*, Kind> kinds_ SHOAL_GUARDED_BY(mutex_);  // of all memory
+  std::map<Kind, std::vector<void*>> free_ SHOAL_GUARDED_BY(mutex_);
 };
 
 Memory& DeviceMemory() {

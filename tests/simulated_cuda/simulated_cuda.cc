@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "process/mutex.h"
 #include "tests/simulated_cuda/simulated_memory.h"
 #include "tests/simulated_cuda/simulated_stream.h"
 #include "worker/device/copy_kernel.h"
@@ -75,15 +75,16 @@ Stream* Find(void* stream) {
 }
 
 // The driver's own lock, and what a test wants to be refused.
-std::mutex driver_mutex;
+Mutex driver_mutex;
 std::condition_variable driver_changed;
-bool driver_is_held = false;
-std::map<std::string, int> refusals;  // by function, how many of its next calls are refused
+bool driver_is_held SHOAL_GUARDED_BY(driver_mutex) = false;
+std::map<std::string, int> refusals
+    SHOAL_GUARDED_BY(driver_mutex);  // by function, how many of its next calls are refused
 
 // Of a call that needs the driver's lock.
 Result EnterDriver(const char* function) {
-  std::unique_lock lock(driver_mutex);
-  driver_changed.wait(lock, [] { return !driver_is_held; });
+  MutexLock lock(driver_mutex);
+  driver_changed.wait(lock, []() SHOAL_REQUIRES(driver_mutex) { return !driver_is_held; });
   const auto refusal = refusals.find(function);
   if (refusal == refusals.end()) return kSuccess;
   if (--refusal->second == 0) refusals.erase(refusal);
@@ -168,12 +169,12 @@ extern "C" {
 void simulated_cuda_fail(uint32_t device) { failed[device] = true; }
 
 void simulated_cuda_refuse_next(const char* function) {
-  const std::lock_guard lock(driver_mutex);
+  const shoal::MutexLock lock(driver_mutex);
   ++refusals[function];
 }
 
 void simulated_cuda_hold(int hold) {
-  const std::lock_guard lock(driver_mutex);
+  const shoal::MutexLock lock(driver_mutex);
   driver_is_held = hold != 0;
   driver_changed.notify_all();
 }
@@ -375,9 +376,9 @@ Result cuModuleLoadData(void** module, const void* image) {
 Result cuModuleGetFunction(void** function, void* module, const char* name) {
   if (std::strstr(static_cast<const char*>(module), name) == nullptr) return kInvalidValue;
   // As long as the process has the module; it has each once.
-  static std::mutex mutex;
+  static shoal::Mutex mutex;
   static auto* const kernels = new std::map<std::string, Kernel>();
-  const std::lock_guard lock(mutex);
+  const shoal::MutexLock lock(mutex);
   *function = &kernels->try_emplace(name, Kernel{name}).first->second;
   return kSuccess;
 }

@@ -6,7 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <mutex>
+
+#include "process/mutex.h"
 
 namespace shoal::simulated_cuda {
 namespace {
@@ -39,7 +40,7 @@ class DeviceArena {
 
   void* Allocate(size_t bytes) {
     bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto piece = free_.begin(); piece != free_.end(); ++piece) {
       const auto [start, size] = *piece;
       if (size < bytes) continue;
@@ -52,7 +53,7 @@ class DeviceArena {
   }
 
   void Free(void* address) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto taken = taken_.find(static_cast<char*>(address));
     if (taken == taken_.end()) return;
     free_.insert(*taken);
@@ -74,9 +75,9 @@ class DeviceArena {
 
   char* for_programs_ = nullptr;
   char* for_streams_ = nullptr;
-  std::mutex mutex_;
-  std::map<char*, size_t> free_;
-  std::map<char*, size_t> taken_;
+  Mutex mutex_;
+  std::map<char*, size_t> free_ SHOAL_GUARDED_BY(mutex_);
+  std::map<char*, size_t> taken_ SHOAL_GUARDED_BY(mutex_);
 };
 
 DeviceArena& Arena() {
@@ -84,8 +85,8 @@ DeviceArena& Arena() {
   return *arena;
 }
 
-std::mutex registered_mutex;
-std::map<uint64_t, size_t>& RegisteredMemory() {
+Mutex registered_mutex;
+std::map<uint64_t, size_t>& RegisteredMemory() SHOAL_REQUIRES(registered_mutex) {
   static auto* const registered = new std::map<uint64_t, size_t>;
   return *registered;
 }
@@ -97,24 +98,24 @@ void FreeOnDevice(void* address) { Arena().Free(address); }
 void* OnDevice(uint64_t address) { return Arena().ForStreams(address); }
 
 bool Register(void* start, size_t bytes) {
-  const std::lock_guard lock(registered_mutex);
+  const MutexLock lock(registered_mutex);
   return RegisteredMemory().emplace(reinterpret_cast<uint64_t>(start), bytes).second;
 }
 
 bool Unregister(void* start) {
-  const std::lock_guard lock(registered_mutex);
+  const MutexLock lock(registered_mutex);
   return RegisteredMemory().erase(reinterpret_cast<uint64_t>(start)) > 0;
 }
 
 uint64_t RegisteredBytes() {
-  const std::lock_guard lock(registered_mutex);
+  const MutexLock lock(registered_mutex);
   uint64_t bytes = 0;
   for (const auto& [start, size] : RegisteredMemory()) bytes += size;
   return bytes;
 }
 
 void* Registered(uint64_t address) {
-  const std::lock_guard lock(registered_mutex);
+  const MutexLock lock(registered_mutex);
   const auto after = RegisteredMemory().upper_bound(address);
   if (after != RegisteredMemory().begin()) {
     const auto& [start, size] = *std::prev(after);

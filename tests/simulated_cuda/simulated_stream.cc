@@ -1,9 +1,9 @@
 #include "tests/simulated_cuda/simulated_stream.h"
 
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "process/mutex.h"
 #include "tests/simulated_cuda/random_delay.h"
 
 namespace shoal::simulated_cuda {
@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kMostLateUs = 400;
 
-std::mutex all_mutex;
-std::vector<Stream*>& AllStreams() {  // under all_mutex
+Mutex all_mutex;
+std::vector<Stream*>& AllStreams() SHOAL_REQUIRES(all_mutex) {
   static auto* const streams = new std::vector<Stream*>();
   return *streams;
 }
@@ -20,57 +20,57 @@ std::vector<Stream*>& AllStreams() {  // under all_mutex
 }  // namespace
 
 void EventRecord::Reach() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_reached_ = true;
   changed_.notify_all();
 }
 
 void EventRecord::Wait() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return is_reached_; });
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() SHOAL_REQUIRES(mutex_) { return is_reached_; });
 }
 
 bool EventRecord::is_reached() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return is_reached_;
 }
 
 std::shared_ptr<EventRecord> Event::Record() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   newest_ = std::make_shared<EventRecord>();
   return newest_;
 }
 
 std::shared_ptr<EventRecord> Event::newest_record() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return newest_;
 }
 
 Stream::Stream(uint32_t device) : device_(device) {
   {
-    const std::lock_guard lock(all_mutex);
+    const MutexLock lock(all_mutex);
     AllStreams().push_back(this);
   }
   std::thread([this] { Run(); }).detach();
 }
 
 void Stream::Put(Work work) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   work_.push_back(std::move(work));
   ++put_;
   changed_.notify_all();
 }
 
 void Stream::Synchronize() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const uint64_t until = put_;
-  changed_.wait(lock, [&] { return done_ >= until; });
+  changed_.wait(lock, [&]() SHOAL_REQUIRES(mutex_) { return done_ >= until; });
 }
 
 void Stream::SynchronizeAll(uint32_t device) {
   std::vector<Stream*> streams;
   {
-    const std::lock_guard lock(all_mutex);
+    const MutexLock lock(all_mutex);
     streams = AllStreams();
   }
   for (Stream* const stream : streams) {
@@ -79,9 +79,9 @@ void Stream::SynchronizeAll(uint32_t device) {
 }
 
 void Stream::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return !work_.empty(); });
+    changed_.wait(lock, [this]() SHOAL_REQUIRES(mutex_) { return !work_.empty(); });
     const Work work = std::move(work_.front());
     work_.pop_front();
     lock.unlock();

@@ -10,7 +10,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
+
+#include "process/mutex.h"
 
 namespace shoal::simulated_cuda {
 
@@ -22,9 +23,9 @@ class EventRecord {
   bool is_reached();
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  bool is_reached_ = false;  // under mutex_
+  bool is_reached_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 class Event {
@@ -38,8 +39,8 @@ class Event {
 
  private:
   const uint32_t device_;
-  std::mutex mutex_;
-  std::shared_ptr<EventRecord> newest_;  // under mutex_
+  Mutex mutex_;
+  std::shared_ptr<EventRecord> newest_ SHOAL_GUARDED_BY(mutex_);
 };
 
 class Stream {
@@ -60,11 +61,11 @@ class Stream {
   void Run();
 
   const uint32_t device_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Work> work_;  // under mutex_
-  uint64_t put_ = 0;       // likewise
-  uint64_t done_ = 0;      // likewise
+  std::deque<Work> work_ SHOAL_GUARDED_BY(mutex_);
+  uint64_t put_ SHOAL_GUARDED_BY(mutex_) = 0;
+  uint64_t done_ SHOAL_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> is_capturing_ = false;
 };
 

@@ -7,13 +7,13 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "process/mutex.h"
 #include "tests/simulated_nccl/collective.h"
 #include "tests/simulated_nccl/driver.h"
 #include "tests/simulated_nccl/meeting.h"
@@ -92,20 +92,20 @@ std::atomic<uint64_t> kernel_count;
 std::atomic<uint64_t> destroy_delay_ms;
 std::atomic<const char*> last_error = "";
 
-std::mutex library_mutex;
-std::string refuse_next;  // under library_mutex, as what follows
-std::map<Comm*, std::shared_ptr<Comm>>& Comms() {
+Mutex library_mutex;
+std::string refuse_next SHOAL_GUARDED_BY(library_mutex);
+std::map<Comm*, std::shared_ptr<Comm>>& Comms() SHOAL_REQUIRES(library_mutex) {
   static auto* const comms = new std::map<Comm*, std::shared_ptr<Comm>>;
   return *comms;
 }
 // Where a device fails the driver forgets them.
-std::map<Kernel*, std::unique_ptr<Kernel>>& Kernels() {
+std::map<Kernel*, std::unique_ptr<Kernel>>& Kernels() SHOAL_REQUIRES(library_mutex) {
   static auto* const kernels = new std::map<Kernel*, std::unique_ptr<Kernel>>;
   return *kernels;
 }
 
 bool IsRefused(const char* function) {
-  const std::lock_guard lock(library_mutex);
+  const MutexLock lock(library_mutex);
   if (refuse_next != function) return false;
   refuse_next.clear();
   last_error = "the simulated NCCL was told to refuse a call";
@@ -133,7 +133,7 @@ class InCall {
  public:
   InCall(Comm* comm, const char* function, bool may_be_in_progress = false) {
     {
-      const std::lock_guard lock(library_mutex);
+      const MutexLock lock(library_mutex);
       const auto found = Comms().find(comm);
       if (found == Comms().end()) {
         End(std::string(function) + ": the communicator was destroyed or aborted, or never made");
@@ -172,7 +172,7 @@ void RunKernel(void* user_data) {
   BeLate();
   std::unique_ptr<Kernel> kernel;
   {
-    const std::lock_guard lock(library_mutex);
+    const MutexLock lock(library_mutex);
     const auto found = Kernels().find(static_cast<Kernel*>(user_data));
     kernel = std::move(found->second);
     Kernels().erase(found);
@@ -199,13 +199,13 @@ Result PutIntoStream(Kernel kernel) {
   auto owned = std::make_unique<Kernel>(std::move(kernel));
   Kernel* const put = owned.get();
   {
-    const std::lock_guard lock(library_mutex);
+    const MutexLock lock(library_mutex);
     Kernels().emplace(put, std::move(owned));
   }
   ++kernel_count;
   ++comm.kernels;
   if (Driver::Get().run(stream, &RunKernel, put) == 0) return kSuccess;
-  const std::lock_guard lock(library_mutex);
+  const MutexLock lock(library_mutex);
   --kernel_count;
   --comm.kernels;
   Kernels().erase(put);
@@ -324,7 +324,7 @@ void AwaitKernels(const InCall& comm) {
 Result Leave(const InCall& comm) {
   if (comm->going_on.joinable()) comm->going_on.join();
   AwaitKernels(comm);
-  const std::lock_guard lock(library_mutex);
+  const MutexLock lock(library_mutex);
   Comms().erase(comm.comm().get());
   return kSuccess;
 }
@@ -337,14 +337,14 @@ using namespace shoal::simulated_nccl;  // NOLINT: the functions below are of NC
 extern "C" {
 
 void simulated_nccl_refuse_next(const char* function) {
-  const std::lock_guard lock(library_mutex);
+  const shoal::MutexLock lock(library_mutex);
   refuse_next = function;
 }
 
 void simulated_nccl_delay_destroy(uint64_t milliseconds) { destroy_delay_ms = milliseconds; }
 
 uint64_t simulated_nccl_comms() {
-  const std::lock_guard lock(library_mutex);
+  const shoal::MutexLock lock(library_mutex);
   return Comms().size();
 }
 
@@ -393,7 +393,7 @@ Result ncclCommInitRankConfig(Comm** comm, int ranks, UniqueId id, int rank, Con
   made->context = Driver::Get().CurrentContext();
   if (made->context == nullptr) return kUnhandledCudaError;
   {
-    const std::lock_guard lock(library_mutex);
+    const shoal::MutexLock lock(library_mutex);
     Comms().emplace(made.get(), made);
   }
   *comm = made.get();

@@ -79,7 +79,7 @@ MAY_INCLUDE = {
         "scheduler/loop",
     },
     "scheduler/config": {"core", "process", "program", "scheduler/store"},
-    "scheduler/page": {"metrics", "proto"},
+    "scheduler/page": {"metrics", "process", "proto"},
     "scheduler": {
         "core", "metrics", "process", "program", "scheduler/config", "scheduler/machine", "scheduler/page",
         "scheduler/store", "scheduler/leading",
@@ -108,7 +108,7 @@ MAY_INCLUDE = {
         "worker/machine", "worker/membership", "worker/device", "worker/local_reduce", "worker/loop",
     },
     "examples": {"worker/include"},
-    "pytorch/src": {"worker/include"},
+    "pytorch/src": {"process", "worker/include"},
 }  # fmt: skip
 
 IMPURE_HEADERS = re.compile(

@@ -1,11 +1,11 @@
 #include "worker/device/cuda_device.h"
 
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "process/mutex.h"
 #include "worker/device/copy_kernel_ptx.h"
 
 namespace shoal {
@@ -35,19 +35,20 @@ T TakeLast(std::vector<T>* all) {
 
 // What a process has of a device. Nothing of it is ever destroyed.
 struct CudaDevice::Shared {
-  std::mutex mutex;
+  Mutex mutex;
+  // Set with the mutex, once; an open device reads them without it.
   cuda::Context context = nullptr;  // nullptr: not opened yet
   cuda::Function kernel = nullptr;
   int priority = 0;
-  std::vector<cuda::Stream> streams;  // not in use
-  std::vector<cuda::Event> events;    // likewise
+  std::vector<cuda::Stream> streams SHOAL_GUARDED_BY(mutex);  // not in use
+  std::vector<cuda::Event> events SHOAL_GUARDED_BY(mutex);    // likewise
 };
 
 CudaDevice::Shared* CudaDevice::FindShared(const cuda::Api& api, uint32_t ordinal) {
-  static std::mutex mutex;
+  static Mutex mutex;
   // By the driver, of which a test has another one, and ordinal.
   static auto* const devices = new std::map<std::pair<void*, uint32_t>, Shared>();
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   return &(*devices)[{reinterpret_cast<void*>(api.event_create), ordinal}];
 }
 
@@ -85,7 +86,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(std::shared_ptr<con
   }
   Shared* const shared = FindShared(*api, ordinal);
   std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(api), shared));
-  const std::lock_guard lock(shared->mutex);
+  const MutexLock lock(shared->mutex);
   if (shared->kernel != nullptr) return device;
   cuda::Device handle = 0;
   absl::Status status =
@@ -129,17 +130,17 @@ absl::Status CudaDevice::Register(std::span<std::byte> memory) {
 }
 
 void CudaDevice::Keep(cuda::Stream stream) {
-  const std::lock_guard lock(shared_.mutex);
+  const MutexLock lock(shared_.mutex);
   shared_.streams.push_back(stream);
 }
 
 void CudaDevice::KeepEvent(cuda::Event event) {
-  const std::lock_guard lock(shared_.mutex);
+  const MutexLock lock(shared_.mutex);
   shared_.events.push_back(event);
 }
 
 absl::StatusOr<cuda::Stream> CudaDevice::MakeStream() {
-  const std::lock_guard lock(shared_.mutex);
+  const MutexLock lock(shared_.mutex);
   if (cuda::Stream kept = TakeLast(&shared_.streams); kept != nullptr) return kept;
   cuda::Stream made = nullptr;
   // Its kernels are few and small; others wait for them, on this device and elsewhere.
@@ -151,7 +152,7 @@ absl::StatusOr<cuda::Stream> CudaDevice::MakeStream() {
 }
 
 absl::StatusOr<cuda::Event> CudaDevice::MakeEvent() {
-  const std::lock_guard lock(shared_.mutex);
+  const MutexLock lock(shared_.mutex);
   if (cuda::Event kept = TakeLast(&shared_.events); kept != nullptr) return kept;
   cuda::Event made = nullptr;
   const absl::Status status =

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/node_parts.h"
 #include "process/clock.h"
+#include "process/mutex.h"
 
 namespace shoal {
 namespace {
@@ -102,14 +103,16 @@ CudaStager::~CudaStager() {
   }
   // Kernels that are still to run will look into their controls, and write to the arena: these stay as long as the
   // process.
-  static std::mutex mutex;
+  static Mutex mutex;
   // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory for it, it is right that the process ends.
   static auto* const left = new std::vector<std::shared_ptr<DeviceOp>>();
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   left->insert(left->end(), std::make_move_iterator(ended_.begin()), std::make_move_iterator(ended_.end()));
 }
 
 void CudaStager::KeepForOthers() {
+  const MutexLock driver_lock(driver_mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [ordinal, device] : devices_) {
     for (const cuda::Event event : free_events_[ordinal]) device->KeepEvent(event);
     for (const std::vector<cuda::Stream>& streams : free_streams_[ordinal]) {
@@ -122,13 +125,13 @@ void CudaStager::KeepForOthers() {
 
 absl::Status CudaStager::Open(uint32_t ordinal) {
   {
-    const std::lock_guard driver_lock(driver_mutex_);
+    const MutexLock driver_lock(driver_mutex_);
     if (devices_.contains(ordinal)) return absl::OkStatus();
   }
   // Without the lock: to load the kernel waits for what runs on the device, and that may wait for an op on another one.
   absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(api_, ordinal);
   if (!device.ok()) return device.status();
-  const std::lock_guard driver_lock(driver_mutex_);
+  const MutexLock driver_lock(driver_mutex_);
   // With a device at hand: no program should have a context on one that it does not use.
   if (!region_.is_registered) {
     if (absl::Status status = (*device)->Register(region_.memory); !status.ok()) return status;
@@ -144,19 +147,19 @@ absl::StatusOr<std::shared_ptr<DeviceOp>> CudaStager::Prepare(const DeviceOpCall
   device::OpControl* control = nullptr;
   device::OpControl* last_control = nullptr;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const size_t count = call.local.has_value() ? 2 : 1;
     if (absl::Status free = AwaitControls(count, call.deadline_ns, is_over, &lock); !free.ok()) return free;
     control = TakeControl();
     if (call.local.has_value()) last_control = TakeControl();
   }
   const auto give_back = [&](absl::Status status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     free_controls_.push_back(control);
     if (last_control != nullptr) free_controls_.push_back(last_control);
     return status;
   };
-  const std::lock_guard driver_lock(driver_mutex_);
+  const MutexLock driver_lock(driver_mutex_);
   CudaDevice* const device = devices_.at(call.device).get();
   const auto caller = static_cast<cuda::Stream>(call.stream);
   if (absl::Status status = device->CheckNotCapturing(caller); !status.ok()) return give_back(std::move(status));
@@ -168,13 +171,13 @@ absl::StatusOr<std::shared_ptr<DeviceOp>> CudaStager::Prepare(const DeviceOpCall
     Drop(op);
     return recorded;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   begun_.emplace(call.ticket, op);
   return op;
 }
 
 absl::Status CudaStager::AwaitControls(size_t count, uint64_t deadline_ns, const std::function<absl::Status()>& is_over,
-                                       std::unique_lock<std::mutex>* lock) {
+                                       MutexLock* lock) {
   uint64_t give_up_at_ns = kNoDeadline;  // with no op under way that could still end
   while (free_controls_.size() < count) {
     TakeBackExited();
@@ -211,7 +214,7 @@ device::OpControl* CudaStager::TakeControl() {
 }
 
 void CudaStager::Drop(const std::shared_ptr<DeviceOp>& op) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   begun_.erase(op->call_.ticket);
   op->launch_over_ = true;
   op->exited_ = true;
@@ -221,7 +224,7 @@ void CudaStager::Drop(const std::shared_ptr<DeviceOp>& op) {
 }
 
 void CudaStager::GiveUp(const std::shared_ptr<DeviceOp>& op, const absl::Status& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   op->launched_ = why;
   op->launch_over_ = true;
   if (op->call_.local.has_value()) op->call_.local->devices.reset();
@@ -233,7 +236,7 @@ absl::Status CudaStager::Meet(const DeviceOp& op, const std::function<absl::Stat
   const CudaDevice* device = nullptr;
   {
     // Not while it waits: the first calls of two groups may come in another order on another rank.
-    const std::lock_guard driver_lock(driver_mutex_);
+    const MutexLock driver_lock(driver_mutex_);
     device = devices_.at(call.device).get();
   }
   return device->InContext([&] { return call.local->devices->Meet(api_, is_over); });
@@ -242,9 +245,9 @@ absl::Status CudaStager::Meet(const DeviceOp& op, const std::function<absl::Stat
 absl::Status CudaStager::Launch(const std::shared_ptr<DeviceOp>& op,
                                 std::function<void(const absl::Status&)> when_ready,
                                 std::function<void(const absl::Status&)> when_done) {
-  std::unique_lock driver_lock(driver_mutex_);
-  const absl::Status launched = Enqueue(op, std::move(when_ready), std::move(when_done), &driver_lock);
-  const std::lock_guard lock(mutex_);
+  MutexLock driver_lock(driver_mutex_);
+  const absl::Status launched = Enqueue(op, std::move(when_ready), std::move(when_done));
+  const MutexLock lock(mutex_);
   op->launched_ = launched;
   op->launch_over_ = true;
   if (op->call_.local.has_value()) op->call_.local->devices.reset();  // the group lets go of it last
@@ -254,8 +257,7 @@ absl::Status CudaStager::Launch(const std::shared_ptr<DeviceOp>& op,
 
 absl::Status CudaStager::Enqueue(const std::shared_ptr<DeviceOp>& op,
                                  std::function<void(const absl::Status&)> when_ready,
-                                 std::function<void(const absl::Status&)> when_done,
-                                 std::unique_lock<std::mutex>* driver_lock) {
+                                 std::function<void(const absl::Status&)> when_done) {
   const DeviceOpCall& call = op->call_;
   CudaDevice* const device = devices_.at(call.device).get();
   const absl::StatusOr<Turn> turn = TakeTurn(device, op.get());
@@ -266,9 +268,9 @@ absl::Status CudaStager::Enqueue(const std::shared_ptr<DeviceOp>& op,
   absl::Status status = device->Wait(turn->stream, op->produced_);
   if (status.ok() && call.local.has_value()) {
     // NCCL may wait for the other ranks here, whose first calls of two groups may come in another order.
-    driver_lock->unlock();
+    driver_mutex_.unlock();
     status = ReduceOnNode(*device, *turn, call);
-    driver_lock->lock();
+    driver_mutex_.lock();
   }
   if (status.ok()) status = device->CallBack(turn->stream, std::move(when_ready));
   if (status.ok() && part.bytes > 0) {
@@ -276,9 +278,9 @@ absl::Status CudaStager::Enqueue(const std::shared_ptr<DeviceOp>& op,
   }
   const bool runs = status.ok() && part.bytes > 0;
   if (status.ok() && call.local.has_value()) {
-    driver_lock->unlock();
+    driver_mutex_.unlock();
     status = GatherOnNode(*device, *turn, call);
-    driver_lock->lock();
+    driver_mutex_.lock();
     if (status.ok()) status = EnqueueLast(device, *turn, op, std::move(when_done));
   }
   const bool last_runs = status.ok() && call.local.has_value();
@@ -290,7 +292,7 @@ absl::Status CudaStager::Enqueue(const std::shared_ptr<DeviceOp>& op,
   // Also behind what was put there of an op that could not be launched as a whole.
   const absl::Status recorded = device->Record(*done, turn->stream);
   if (status.ok()) status = recorded;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   op->runs_ = runs;
   op->last_runs_ = last_runs;
   op->in_part_ = in_part;
@@ -333,10 +335,10 @@ absl::Status CudaStager::EnqueueLast(CudaDevice* device, const Turn& turn, const
 
 absl::Status CudaStager::WaitOnStream(const DeviceOp& op, DeviceStream stream) {
   // The op's event is not recorded anew while this lock is held.
-  const std::lock_guard driver_lock(driver_mutex_);
+  const MutexLock driver_lock(driver_mutex_);
   cuda::Event done = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (op.exited_ || op.done_ == nullptr) return op.launched_;
     done = op.done_;
   }
@@ -344,7 +346,7 @@ absl::Status CudaStager::WaitOnStream(const DeviceOp& op, DeviceStream stream) {
   const auto waiting = static_cast<cuda::Stream>(stream);
   if (absl::Status status = device->CheckNotCapturing(waiting); !status.ok()) return status;
   if (absl::Status status = device->Wait(waiting, done); !status.ok()) return status;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return op.launched_;
 }
 
@@ -352,7 +354,7 @@ absl::Status CudaStager::WaitOnStream(const DeviceOp& op, DeviceStream stream) {
 
 absl::StatusOr<cuda::Event> CudaStager::TakeEvent(CudaDevice* device, uint32_t ordinal) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<cuda::Event>& free = free_events_[ordinal];
     if (!free.empty()) {
       const cuda::Event event = free.back();
@@ -373,7 +375,7 @@ absl::StatusOr<CudaStager::Turn> CudaStager::TakeTurn(CudaDevice* device, Device
   const LaneKey key(op->call_.device, op->call_.group_id);
   std::vector<cuda::Stream> streams;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Lane& lane = lanes_[key];
     ++lane.open;
     op->has_lane_ = true;
@@ -389,7 +391,7 @@ absl::StatusOr<CudaStager::Turn> CudaStager::TakeTurn(CudaDevice* device, Device
     if (!made.ok()) return made.status();
     streams.push_back(*made);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Lane& lane = lanes_[key];
   lane.streams = std::move(streams);
   return next_of(lane);
@@ -404,7 +406,7 @@ void CudaStager::LeaveLane(DeviceOp* op) {
 }
 
 void CudaStager::TakeBackExited() {
-  std::erase_if(ended_, [this](const std::shared_ptr<DeviceOp>& op) {
+  std::erase_if(ended_, [this](const std::shared_ptr<DeviceOp>& op) SHOAL_REQUIRES(mutex_) {
     if (!op->launch_over_ || (op->runs_ && !HasExited(*op->control_)) ||
         (op->last_runs_ && !HasExited(*op->last_control_)) || (op->in_part_ && !op->stream_passed_.load())) {
       return false;
@@ -425,7 +427,7 @@ void CudaStager::TakeBackExited() {
 
 DeviceOp* CudaStager::FindOp(uint64_t ticket) {
   if (const auto found = ops_.find(ticket); found != ops_.end()) return found->second.get();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto begun = begun_.extract(ticket);
   if (begun.empty()) return nullptr;
   DeviceOp* const op = begun.mapped().get();
@@ -482,7 +484,7 @@ std::span<const DeviceCopyEnded> CudaStager::Poll() {
   if (may_hold_given_up_) {
     // The arena is the loop's.
     std::vector<std::shared_ptr<const StagingMemory>> let_go;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     TakeBackExited();
     let_go.swap(given_up_);
     may_hold_given_up_ = std::any_of(ended_.begin(), ended_.end(), [](const auto& op) { return op->abandoned_; }) ||
@@ -500,7 +502,7 @@ void CudaStager::EndOp(uint64_t ticket, bool well) {
   if (op == nullptr) return;
   EndKernel(op->control_, well ? device::OpEnd::kWell : device::OpEnd::kFailed);
   const auto found = ops_.find(ticket);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ended_.push_back(std::move(found->second));
   ops_.erase(found);
   TakeBackExited();

@@ -23,7 +23,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -32,6 +31,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/now.h"
+#include "process/mutex.h"
 #include "worker/device/copy_kernel.h"
 #include "worker/device/cuda_api.h"
 #include "worker/device/cuda_device.h"
@@ -125,11 +125,10 @@ class CudaStager final : public Stager {
 
   CudaStager(std::shared_ptr<const cuda::Api> api, const LockedRegion& region);
 
-  // With driver_mutex_ held.
-  absl::StatusOr<cuda::Event> TakeEvent(CudaDevice* device, uint32_t ordinal);
-  absl::StatusOr<Turn> TakeTurn(CudaDevice* device, DeviceOp* op);
+  absl::StatusOr<cuda::Event> TakeEvent(CudaDevice* device, uint32_t ordinal) SHOAL_REQUIRES(driver_mutex_);
+  absl::StatusOr<Turn> TakeTurn(CudaDevice* device, DeviceOp* op) SHOAL_REQUIRES(driver_mutex_);
   absl::Status Enqueue(const std::shared_ptr<DeviceOp>& op, std::function<void(const absl::Status&)> when_ready,
-                       std::function<void(const absl::Status&)> when_done, std::unique_lock<std::mutex>* driver_lock);
+                       std::function<void(const absl::Status&)> when_done) SHOAL_REQUIRES(driver_mutex_);
   // Of a local reduction, what comes last: the end of the op for its caller's stream.
   static absl::Status EnqueueLast(CudaDevice* device, const Turn& turn, const std::shared_ptr<DeviceOp>& op,
                                   std::function<void(const absl::Status&)> when_done);
@@ -141,13 +140,12 @@ class CudaStager final : public Stager {
   // At the end, when nothing of it is in use.
   void KeepForOthers();
 
-  // Until so many controls are free. With mutex_ held, but for the time that it waits.
+  // Until so many controls are free. mutex_ is free while it waits.
   absl::Status AwaitControls(size_t count, uint64_t deadline_ns, const std::function<absl::Status()>& is_over,
-                             std::unique_lock<std::mutex>* lock);
-  // With mutex_ held.
-  device::OpControl* TakeControl();
-  void TakeBackExited();
-  void LeaveLane(DeviceOp* op);
+                             MutexLock* lock) SHOAL_REQUIRES(mutex_);
+  device::OpControl* TakeControl() SHOAL_REQUIRES(mutex_);
+  void TakeBackExited() SHOAL_REQUIRES(mutex_);
+  void LeaveLane(DeviceOp* op) SHOAL_REQUIRES(mutex_);
 
   // The loop's.
   DeviceOp* FindOp(uint64_t ticket);
@@ -159,19 +157,20 @@ class CudaStager final : public Stager {
   const std::span<device::OpControl> controls_;
   const std::shared_ptr<StagingArena> arena_;
 
-  std::mutex driver_mutex_;                                  // taken before mutex_
-  std::map<uint32_t, std::unique_ptr<CudaDevice>> devices_;  // by ordinal, when open; under driver_mutex_
+  Mutex driver_mutex_;                                                                       // taken before mutex_
+  std::map<uint32_t, std::unique_ptr<CudaDevice>> devices_ SHOAL_GUARDED_BY(driver_mutex_);  // by ordinal, when open
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable op_ended_;
-  // All under mutex_.
-  std::vector<device::OpControl*> free_controls_;
-  std::map<uint32_t, std::vector<cuda::Event>> free_events_;                 // by device
-  std::map<uint32_t, std::vector<std::vector<cuda::Stream>>> free_streams_;  // by device
-  std::map<LaneKey, Lane> lanes_;
-  std::unordered_map<uint64_t, std::shared_ptr<DeviceOp>> begun_;  // by ticket; the loop has not seen them
-  std::vector<std::shared_ptr<DeviceOp>> ended_;                   // whose kernels may still run
-  std::vector<std::shared_ptr<const StagingMemory>> given_up_;  // that nothing touches any more; the loop lets go of it
+  std::vector<device::OpControl*> free_controls_ SHOAL_GUARDED_BY(mutex_);
+  std::map<uint32_t, std::vector<cuda::Event>> free_events_ SHOAL_GUARDED_BY(mutex_);                 // by device
+  std::map<uint32_t, std::vector<std::vector<cuda::Stream>>> free_streams_ SHOAL_GUARDED_BY(mutex_);  // by device
+  std::map<LaneKey, Lane> lanes_ SHOAL_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, std::shared_ptr<DeviceOp>> begun_
+      SHOAL_GUARDED_BY(mutex_);                                            // by ticket; the loop has not seen them
+  std::vector<std::shared_ptr<DeviceOp>> ended_ SHOAL_GUARDED_BY(mutex_);  // whose kernels may still run
+  std::vector<std::shared_ptr<const StagingMemory>> given_up_
+      SHOAL_GUARDED_BY(mutex_);  // that nothing touches any more; the loop lets go of it
 
   // The loop's.
   std::unordered_map<uint64_t, std::shared_ptr<DeviceOp>> ops_;  // by ticket

@@ -163,7 +163,7 @@ absl::Status DeviceComm::Meet(const nccl::UniqueId& id, const std::function<absl
   nccl::Config config;
   config.blocking = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const nccl::Result result =
         api_->comm_init_rank_config(&comm_, static_cast<int>(place_.size), id, static_cast<int>(place_.rank), &config);
     if (absl::Status status = CheckPut(result, "ncclCommInitRankConfig"); !status.ok()) return status;
@@ -174,7 +174,7 @@ absl::Status DeviceComm::Meet(const nccl::UniqueId& id, const std::function<absl
 DeviceComm::~DeviceComm() {
   if (aborter_.joinable()) aborter_.join();
   // What comes of it is of no use to anyone.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (comm_ == nullptr) return;
   const Entered entered(*this);
   if (has_failed_) {
@@ -191,7 +191,7 @@ void DeviceComm::Abort() {
     aborter_ = std::thread([this] {
       nccl::Comm comm = nullptr;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         comm = std::exchange(comm_, nullptr);
       }
       if (comm == nullptr) return;
@@ -211,7 +211,7 @@ absl::Status DeviceComm::CheckPut(nccl::Result result, const char* what) const {
 
 absl::Status DeviceComm::Call(const char* what, absl::FunctionRef<absl::Status()> put) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_aborted_ || comm_ == nullptr) return AbortedError();
     absl::Status status = put();
     has_failed_ = has_failed_ || absl::IsInternal(status);
@@ -225,7 +225,7 @@ absl::Status DeviceComm::AwaitPut(const char* what, const std::function<absl::St
   auto sleep = kShortestSleep;
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (is_aborted_ || comm_ == nullptr) return AbortedError();
       nccl::Result state = nccl::kSuccess;
       const nccl::Result asked = api_->comm_get_async_error(comm_, &state);
@@ -267,7 +267,7 @@ absl::Status DeviceComm::Reduce(cuda::Stream stream, std::byte* tensor, uint64_t
   if (absl::Status status = CheckReduces(dtype, op, premul_factor); !status.ok()) return status;
   const Collective collective{
       .stream = stream, .tensor = tensor, .element_count = element_count, .dtype = dtype, .type = *TypeOf(dtype)};
-  return Call("a reduction", [&]() -> absl::Status {
+  return Call("a reduction", [&]() SHOAL_REQUIRES(mutex_) -> absl::Status {
     if (op == ReduceOp::kAvg && all) return PutReduce(collective, nccl::kAvg);
     if (op != ReduceOp::kPremulSum) return PutReduce(collective, OpOf(op));
     const absl::StatusOr<nccl::RedOp> premul_sum = FindPremulSum(dtype, collective.type, premul_factor);
@@ -279,7 +279,7 @@ absl::Status DeviceComm::Gather(cuda::Stream stream, std::byte* tensor, uint64_t
   if (absl::Status status = CheckReduces(dtype, ReduceOp::kSum, 1); !status.ok()) return status;
   const Collective collective{
       .stream = stream, .tensor = tensor, .element_count = element_count, .dtype = dtype, .type = *TypeOf(dtype)};
-  return Call("a gathering", [&] { return PutGather(collective); });
+  return Call("a gathering", [&]() SHOAL_REQUIRES(mutex_) { return PutGather(collective); });
 }
 
 absl::StatusOr<nccl::RedOp> DeviceComm::FindPremulSum(DataType dtype, nccl::DataType type, double factor) {
@@ -310,9 +310,10 @@ absl::Status DeviceComm::PutReduce(const Collective& collective, nccl::RedOp op)
         api_->reduce_scatter(collective.tensor, own, length, collective.type, op, comm_, collective.stream);
     return CheckPut(result, "ncclReduceScatter");
   }
-  return PutParts(collective, "ncclReduce", [&, this](std::byte* part, uint64_t count, int owner) {
-    return api_->reduce(part, part, count, collective.type, op, owner, comm_, collective.stream);
-  });
+  return PutParts(collective, "ncclReduce",
+                  [&, this](std::byte* part, uint64_t count, int owner) SHOAL_REQUIRES(mutex_) {
+                    return api_->reduce(part, part, count, collective.type, op, owner, comm_, collective.stream);
+                  });
 }
 
 absl::Status DeviceComm::PutGather(const Collective& collective) {
@@ -322,9 +323,10 @@ absl::Status DeviceComm::PutGather(const Collective& collective) {
         api_->all_gather(own, collective.tensor, length, collective.type, comm_, collective.stream);
     return CheckPut(result, "ncclAllGather");
   }
-  return PutParts(collective, "ncclBroadcast", [&, this](std::byte* part, uint64_t count, int owner) {
-    return api_->broadcast(part, part, count, collective.type, owner, comm_, collective.stream);
-  });
+  return PutParts(collective, "ncclBroadcast",
+                  [&, this](std::byte* part, uint64_t count, int owner) SHOAL_REQUIRES(mutex_) {
+                    return api_->broadcast(part, part, count, collective.type, owner, comm_, collective.stream);
+                  });
 }
 
 absl::Status DeviceComm::PutParts(const Collective& collective, const char* what,

@@ -26,13 +26,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
+#include "process/mutex.h"
 #include "worker/device/cuda_api.h"
 #include "worker/device/nccl_api.h"
 
@@ -101,13 +101,12 @@ class DeviceComm {
   // OK as well if NCCL goes on with it on its own.
   absl::Status CheckPut(nccl::Result result, const char* what) const;
 
-  // With mutex_ held.
-  absl::Status PutReduce(const Collective& collective, nccl::RedOp op);
-  absl::Status PutGather(const Collective& collective);
+  absl::Status PutReduce(const Collective& collective, nccl::RedOp op) SHOAL_REQUIRES(mutex_);
+  absl::Status PutGather(const Collective& collective) SHOAL_REQUIRES(mutex_);
   // One collective for each part that is not empty, in a group: `put` gets the part, its length and its owner.
   absl::Status PutParts(const Collective& collective, const char* what,
-                        absl::FunctionRef<nccl::Result(std::byte*, uint64_t, int)> put);
-  absl::StatusOr<nccl::RedOp> FindPremulSum(DataType dtype, nccl::DataType type, double factor);
+                        absl::FunctionRef<nccl::Result(std::byte*, uint64_t, int)> put) SHOAL_REQUIRES(mutex_);
+  absl::StatusOr<nccl::RedOp> FindPremulSum(DataType dtype, nccl::DataType type, double factor) SHOAL_REQUIRES(mutex_);
 
   const std::shared_ptr<const nccl::Api> api_;
   const Place place_;
@@ -116,11 +115,11 @@ class DeviceComm {
 
   std::atomic<bool> is_aborted_ = false;
   // Held for one call to NCCL at a time, never while waiting: NCCL allows no call beside another, Abort's included.
-  std::mutex mutex_;
-  nccl::Comm comm_ = nullptr;              // under mutex_; null: there is none, or Abort's thread has it
-  bool has_failed_ = false;                // under mutex_; NCCL takes no more calls but the one that ends it
-  std::unique_ptr<PremulSum> premul_sum_;  // under mutex_
-  std::thread aborter_;                    // started by the first Abort
+  Mutex mutex_;
+  nccl::Comm comm_ SHOAL_GUARDED_BY(mutex_) = nullptr;  // null: there is none, or Abort's thread has it
+  bool has_failed_ SHOAL_GUARDED_BY(mutex_) = false;    // NCCL takes no more calls but the one that ends it
+  std::unique_ptr<PremulSum> premul_sum_ SHOAL_GUARDED_BY(mutex_);
+  std::thread aborter_;  // started by the first Abort
 };
 
 }  // namespace shoal

@@ -2,12 +2,12 @@
 
 #include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "process/mutex.h"
 
 namespace shoal {
 
@@ -17,20 +17,20 @@ namespace {
 
 // The threads that give back what NCCL had. Never destroyed: they may outlast main.
 struct GivingBack {
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable ended;
-  size_t threads = 0;  // under mutex
+  size_t threads SHOAL_GUARDED_BY(mutex) = 0;
 
   static GivingBack& Get() {
     static auto* const giving_back = new GivingBack;
     return *giving_back;
   }
   void Begin() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     ++threads;
   }
   void End() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     --threads;
     ended.notify_all();
   }
@@ -69,8 +69,9 @@ std::shared_ptr<LocalDevices> LocalDevices::Make(std::shared_ptr<const nccl::Api
 
 bool LocalDevices::AwaitGivenBack(std::chrono::milliseconds within) {
   GivingBack& giving_back = GivingBack::Get();
-  std::unique_lock lock(giving_back.mutex);
-  return giving_back.ended.wait_for(lock, within, [&] { return giving_back.threads == 0; });
+  MutexLock lock(giving_back.mutex);
+  return giving_back.ended.wait_for(lock, within,
+                                    [&]() SHOAL_REQUIRES(giving_back.mutex) { return giving_back.threads == 0; });
 }
 
 LocalDevices::LocalDevices(std::shared_ptr<const nccl::Api> api, const DeviceMeeting& meeting, DeviceComm::Place place,
@@ -81,7 +82,7 @@ LocalDevices::LocalDevices(std::shared_ptr<const nccl::Api> api, const DeviceMee
       verdict_(std::make_shared<GatheringVerdict>(std::move(failures))) {}
 
 absl::Status LocalDevices::CheckDevice(uint32_t device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!device_.has_value()) device_ = device;
   if (*device_ == device) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -103,7 +104,7 @@ absl::Status LocalDevices::Meet(const std::shared_ptr<const cuda::Api>& driver,
       meeting_status_ = comm.status();
       break;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     comms_[stream] = *std::move(comm);
     if (verdict_->aborted()) comms_[stream]->Abort();
   }
@@ -111,7 +112,7 @@ absl::Status LocalDevices::Meet(const std::shared_ptr<const cuda::Api>& driver,
 }
 
 void LocalDevices::Abort() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   verdict_->NoteAborted();
   for (const std::unique_ptr<DeviceComm>& comm : comms_) {
     if (comm != nullptr) comm->Abort();

@@ -23,11 +23,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "process/mutex.h"
 #include "worker/device/device_comm.h"
 #include "worker/device/nccl_api.h"
 #include "worker/machine/local_op.h"
@@ -89,8 +89,8 @@ class LocalDevices {
   const DeviceComm::Place place_;
   const std::shared_ptr<GatheringVerdict> verdict_;
   uint64_t turns_ = 0;
-  std::mutex mutex_;
-  std::optional<uint32_t> device_;                           // under mutex_
+  Mutex mutex_;
+  std::optional<uint32_t> device_ SHOAL_GUARDED_BY(mutex_);
   bool met_ = false;                                         // all of them, or it was tried; a caller's
   absl::Status meeting_status_;                              // likewise
   std::array<std::unique_ptr<DeviceComm>, kStreams> comms_;  // set under mutex_, once

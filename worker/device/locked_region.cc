@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "process/mutex.h"
 
 namespace shoal {
 namespace {
 
 struct FreeRegions {
-  std::mutex mutex;
-  std::vector<LockedRegion> regions;  // under mutex
+  Mutex mutex;
+  std::vector<LockedRegion> regions SHOAL_GUARDED_BY(mutex);
 };
 
 FreeRegions& Free() {
@@ -27,7 +27,7 @@ FreeRegions& Free() {
 
 absl::StatusOr<LockedRegion> LockedRegion::Take(uint64_t bytes) {
   {
-    const std::lock_guard lock(Free().mutex);
+    const MutexLock lock(Free().mutex);
     std::vector<LockedRegion>& regions = Free().regions;
     const auto found = std::ranges::find_if(regions, [&](const auto& each) { return each.memory.size() == bytes; });
     if (found != regions.end()) {
@@ -48,7 +48,7 @@ absl::StatusOr<LockedRegion> LockedRegion::Take(uint64_t bytes) {
 }
 
 void LockedRegion::GiveBack(const LockedRegion& region) {
-  const std::lock_guard lock(Free().mutex);
+  const MutexLock lock(Free().mutex);
   Free().regions.push_back(region);
 }
 

@@ -10,13 +10,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
+#include "process/mutex.h"
 #include "worker/device/device_op.h"
 #include "worker/device/local_devices.h"
 #include "worker/machine/group_info.h"
@@ -50,7 +50,7 @@ class CallerGroup {
   std::shared_ptr<LocalDevices> TakeLocalDevices();
 
   // A group's ops on devices come to their streams in the order of their numbers.
-  std::mutex& launch_mutex() { return launch_mutex_; }
+  Mutex& launch_mutex() SHOAL_RETURNS_MUTEX(launch_mutex_) { return launch_mutex_; }
 
   // Once: nothing of the group is left in the machine.
   void SetClosed();
@@ -75,18 +75,18 @@ class CallerGroup {
   std::atomic<uint64_t> ops_begun_ = 0;
   std::atomic<bool> has_failure_ = false;
 
-  std::mutex launch_mutex_;
+  Mutex launch_mutex_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
-  bool opened_ = false;
-  bool given_up_ = false;  // whoever waited for that
-  absl::Status opened_status_;
-  std::optional<DeviceMeeting> device_meeting_;
-  std::shared_ptr<const NodeFailures> node_failures_;
-  std::shared_ptr<LocalDevices> local_devices_;
-  bool closed_ = false;
-  absl::Status failure_;
+  bool opened_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool given_up_ SHOAL_GUARDED_BY(mutex_) = false;  // whoever waited for that
+  absl::Status opened_status_ SHOAL_GUARDED_BY(mutex_);
+  std::optional<DeviceMeeting> device_meeting_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<const NodeFailures> node_failures_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<LocalDevices> local_devices_ SHOAL_GUARDED_BY(mutex_);
+  bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
+  absl::Status failure_ SHOAL_GUARDED_BY(mutex_);
 };
 
 // Where an op's tensor is, in host memory.
@@ -136,10 +136,10 @@ class CallerOp {
   const uint64_t deadline_ns_;
   std::shared_ptr<DeviceOp> device_op_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable completed_;
-  std::optional<uint64_t> user_data_;  // of an op with Notify; under mutex_
-  std::mutex count_mutex_;
+  std::optional<uint64_t> user_data_ SHOAL_GUARDED_BY(mutex_);  // of an op with Notify
+  Mutex count_mutex_;
   std::optional<HostTensor> counted_tensor_;  // under count_mutex_ once others see the op
   std::atomic<bool> done_ = false;
   absl::Status status_;
@@ -155,10 +155,10 @@ class CompletionQueue {
   void Close();
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<CallerOp>> ops_;
-  bool closed_ = false;
+  std::deque<std::shared_ptr<CallerOp>> ops_ SHOAL_GUARDED_BY(mutex_);
+  bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 // A question for the machine's counters.
@@ -174,10 +174,10 @@ class CountersRequest {
 
  private:
   const std::function<void(const WorkerCounters&)> on_answer_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  bool answered_ = false;
-  WorkerCounters counters_;
+  bool answered_ SHOAL_GUARDED_BY(mutex_) = false;
+  WorkerCounters counters_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal

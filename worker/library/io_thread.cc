@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(std::unique_ptr<Transp
 
 IoThread::~IoThread() {
   Stop(0);
-  const std::lock_guard lock(ready_tensors_->mutex);
+  const MutexLock lock(ready_tensors_->mutex);
   ready_tensors_->queue = nullptr;
 }
 
@@ -85,7 +85,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr
                                                                  const std::optional<DeviceMeeting>& devices) {
   GroupHandle handle;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (handles_in_use_.all()) {
       const std::string full =
           absl::StrCat("this worker has ", kMaxWorkerGroups, " groups open; close one before the next");
@@ -103,7 +103,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr
   const absl::Status taken = queue_.OpenGroup(
       {.group = handle, .info = std::move(info), .deadline_ns = deadline_ns, .devices = devices}, group);
   if (!taken.ok()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     handles_in_use_.reset(handle.value());
     return taken;
   }
@@ -115,7 +115,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr
 LinkFacts IoThread::MeasureLink(const Shard& shard, uint64_t timeout_ms) {
   const auto measurement = std::make_shared<std::promise<LinkFacts>>();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     measurement_ = measurement;
   }
   const absl::Status status = queue_.Post(MeasureLinkCommand{
@@ -132,7 +132,7 @@ LinkFacts IoThread::MeasureLink(const Shard& shard, uint64_t timeout_ms) {
 absl::StatusOr<WorkerCounters> IoThread::Counters() {
   auto request = std::make_shared<CountersRequest>();
   if (!queue_.Ask(request).ok()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return last_counters_;
   }
   WorkerCounters counters;
@@ -142,7 +142,7 @@ absl::StatusOr<WorkerCounters> IoThread::Counters() {
 
 void IoThread::Stop(uint64_t goodbye_ms) {
   queue_.Close({.deadline_ns = DeadlineIn(goodbye_ms)});
-  const std::lock_guard lock(stop_mutex_);
+  const MutexLock lock(stop_mutex_);
   if (thread_.joinable()) thread_.join();
 }
 
@@ -156,7 +156,7 @@ absl::Status IoThread::Submit(const SubmitCommand& command, const std::shared_pt
 }
 
 void IoThread::ReadyTensors::Post(WorkerCommand command) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (queue != nullptr) queue->Post(std::move(command)).IgnoreError();  // a worker that is closing has ended the op
 }
 
@@ -167,7 +167,7 @@ absl::Status IoThread::OpenDevice(uint32_t ordinal) {
 absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op,
                                       const DeviceOpCall& call) {
   if (stager_ == nullptr) return NoDevicesError();
-  const std::lock_guard lock(op->group().launch_mutex());
+  const MutexLock lock(op->group().launch_mutex());
   if (absl::Status opened = stager_->Open(call.device); !opened.ok()) {
     // Also where the host's memory can't be locked, for which waiting for other ops is no help.
     if (!absl::IsInvalidArgument(opened)) FailGroup(&op->group(), std::string(opened.message()));
@@ -255,12 +255,15 @@ void IoThread::RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns) {
 }
 
 IoThread::Round IoThread::TryRound() {
-  const std::unique_lock turn(turn_, std::try_to_lock);
-  if (turn.owns_lock() && !asleep_ && !shutdown_done_) {
+  const Round none = {.at_ns = MonotonicNs(), .progress = false};
+  if (!turn_.try_lock()) return none;
+  Round round = none;
+  if (!asleep_ && !shutdown_done_) {
     caller_ran_round_ = true;
-    return RunRound();
+    round = RunRound();
   }
-  return {.at_ns = MonotonicNs(), .progress = false};
+  turn_.unlock();
+  return round;
 }
 
 IoThread::Round IoThread::RunRound() noexcept {
@@ -285,7 +288,7 @@ void IoThread::Run() {
     Rest rest = Rest::kNone;
     std::optional<int64_t> timeout_ns;
     {
-      const std::lock_guard turn(turn_);
+      const MutexLock turn(turn_);
       asleep_ = false;
       const bool is_looked_after =
           std::exchange(caller_ran_round_, false) && !is_called && (ops_.empty() || callers_looking_.load() > 0);
@@ -305,7 +308,7 @@ void IoThread::Run() {
     if (rest == Rest::kYield) sched_yield();
     if (rest == Rest::kSleep) WaitReadable({transport_->wake_fd(), local_fd}, timeout_ns);
   }
-  const std::lock_guard turn(turn_);
+  const MutexLock turn(turn_);
   EndWhatIsLeft();
 }
 
@@ -388,7 +391,7 @@ void IoThread::Deliver(const GroupClosed& outcome) {
   std::shared_ptr<CallerGroup>& group = groups_[outcome.group.value()];
   if (group == nullptr) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     handles_in_use_.reset(outcome.group.value());
   }
   Tell(GroupEnded{group->info().id, outcome.all_committed});
@@ -401,7 +404,7 @@ void IoThread::Tell(MembershipCommand command) {
 }
 
 void IoThread::Deliver(const LinkMeasured& outcome) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (measurement_ != nullptr) measurement_->set_value(outcome.link);
   measurement_ = nullptr;
 }
@@ -418,7 +421,7 @@ void IoThread::EndWhatIsLeft() {
   Register(&batch_);
   const absl::Status closed = absl::CancelledError("the worker is closed");
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     last_counters_ = loop_->counters();
     for (const auto& request : batch_.counters_requests) request->Answer(last_counters_);
   }

@@ -13,7 +13,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -23,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "net/transport.h"
+#include "process/mutex.h"
 #include "process/notice_log.h"
 #include "worker/device/cuda_stager.h"
 #include "worker/library/caller_records.h"
@@ -90,8 +90,8 @@ class IoThread {
  private:
   // The way back from the driver's callbacks, which may come when the thread is gone.
   struct ReadyTensors {
-    std::mutex mutex;
-    SubmitQueue* queue = nullptr;  // under mutex; null: the thread is gone
+    Mutex mutex;
+    SubmitQueue* queue SHOAL_GUARDED_BY(mutex) = nullptr;  // null: the thread is gone
 
     void Post(WorkerCommand command);
   };
@@ -106,27 +106,28 @@ class IoThread {
   };
 
   void Run();
-  // Under turn_. What fails in the middle of a round (memory) can't be given to whichever caller runs it: it ends the
+  // What fails in the middle of a round (memory) can't be given to whichever caller runs it: it ends the
   // process.
-  Round RunRound() noexcept;
+  Round RunRound() noexcept SHOAL_REQUIRES(turn_);
   // Runs a round if the turn is free and the I/O thread does not sleep, which is then to be woken first.
   Round TryRound();
   void RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns);
   // What the machine must be told, what callers wait for: takes a round's batch. Callers' records go to the tables.
-  void Register(SubmittedBatch* batch);
-  void Deliver(const WorkerOutcomes& outcomes);
-  void Deliver(const GroupOpened& outcome);
+  void Register(SubmittedBatch* batch) SHOAL_REQUIRES(turn_);
+  void Deliver(const WorkerOutcomes& outcomes) SHOAL_REQUIRES(turn_);
+  void Deliver(const GroupOpened& outcome) SHOAL_REQUIRES(turn_);
   // What waits on devices for other ranks ends.
   static void AbortOnDevices(const CallerGroup& group);
-  void Deliver(const OpDone& outcome);
-  void Deliver(const GroupClosed& outcome);
+  void Deliver(const OpDone& outcome) SHOAL_REQUIRES(turn_);
+  void Deliver(const GroupClosed& outcome) SHOAL_REQUIRES(turn_);
   // So that the scheduler hears of it.
   void Tell(MembershipCommand command);
-  void Deliver(const LinkMeasured& outcome);
-  void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns);
-  // Under turn_. False if something waits: the thread must not sleep.
-  bool PrepareToSleep(std::optional<int64_t>* timeout_ns);
-  void EndWhatIsLeft();
+  void Deliver(const LinkMeasured& outcome) SHOAL_REQUIRES(turn_);
+  void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns)
+      SHOAL_REQUIRES(turn_);
+  // False if something waits: the thread must not sleep.
+  bool PrepareToSleep(std::optional<int64_t>* timeout_ns) SHOAL_REQUIRES(turn_);
+  void EndWhatIsLeft() SHOAL_REQUIRES(turn_);
 
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<LocalReduce> local_reduce_;  // null: there is none
@@ -143,25 +144,25 @@ class IoThread {
   std::atomic<bool> has_ops_ = false;          // written under turn_
   std::atomic<bool> has_large_ops_ = false;    // likewise
 
-  std::mutex turn_;
-  // All under turn_.
-  SubmittedBatch batch_;
-  WorkerOutcomes outcomes_;
-  absl::flat_hash_map<uint64_t, std::shared_ptr<CallerOp>> ops_;  // by ticket
-  std::vector<std::shared_ptr<CallerGroup>> groups_;              // by handle
-  size_t small_ops_ = 0;                                          // of ops_
-  bool progressed_ = false;                                       // in the last round
-  uint64_t progress_ns_ = 0;                                      // begin of the round after the last one with progress
-  bool caller_ran_round_ = false;                                 // since the I/O thread stood back
-  bool asleep_ = false;  // what wakes it is armed: a round would take what is to wake the I/O thread
-  bool shutdown_done_ = false;
+  Mutex turn_;
+  SubmittedBatch batch_ SHOAL_GUARDED_BY(turn_);
+  WorkerOutcomes outcomes_ SHOAL_GUARDED_BY(turn_);
+  absl::flat_hash_map<uint64_t, std::shared_ptr<CallerOp>> ops_ SHOAL_GUARDED_BY(turn_);  // by ticket
+  std::vector<std::shared_ptr<CallerGroup>> groups_ SHOAL_GUARDED_BY(turn_);              // by handle
+  size_t small_ops_ SHOAL_GUARDED_BY(turn_) = 0;                                          // of ops_
+  bool progressed_ SHOAL_GUARDED_BY(turn_) = false;                                       // in the last round
+  uint64_t progress_ns_ SHOAL_GUARDED_BY(turn_) = 0;       // begin of the round after the last one with progress
+  bool caller_ran_round_ SHOAL_GUARDED_BY(turn_) = false;  // since the I/O thread stood back
+  bool asleep_ SHOAL_GUARDED_BY(turn_) =
+      false;  // what wakes it is armed: a round would take what is to wake the I/O thread
+  bool shutdown_done_ SHOAL_GUARDED_BY(turn_) = false;
 
-  std::mutex mutex_;
-  std::bitset<kMaxWorkerGroups> handles_in_use_;          // under mutex_
-  WorkerCounters last_counters_;                          // under mutex_; set when the thread ends
-  std::shared_ptr<std::promise<LinkFacts>> measurement_;  // under mutex_; null: nobody waits for one
+  Mutex mutex_;
+  std::bitset<kMaxWorkerGroups> handles_in_use_ SHOAL_GUARDED_BY(mutex_);
+  WorkerCounters last_counters_ SHOAL_GUARDED_BY(mutex_);                          // set when the thread ends
+  std::shared_ptr<std::promise<LinkFacts>> measurement_ SHOAL_GUARDED_BY(mutex_);  // null: nobody waits for one
 
-  std::mutex stop_mutex_;
+  Mutex stop_mutex_;
   std::thread thread_;  // joined under stop_mutex_
 };
 

@@ -7,13 +7,13 @@
 
 #include <cstddef>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "process/mutex.h"
 #include "worker/membership/membership_events.h"
 
 namespace shoal {
@@ -24,7 +24,7 @@ class MemberQueue {
 
   // ResourceExhausted: kMaxWaiting wait already. Cancelled: closed.
   absl::Status Push(MembershipCommand command) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (waiting_.size() >= kMaxWaiting && !closed_) {
       return absl::ResourceExhaustedError(
           absl::StrCat(kMaxWaiting, " calls wait for the scheduler already; try again"));
@@ -33,41 +33,41 @@ class MemberQueue {
   }
   // For what must not be lost, and of which there is never much. Cancelled: closed.
   absl::Status PushAlways(MembershipCommand command) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return PushLocked(std::move(command));
   }
 
   // In the order of the calls.
   std::vector<MembershipCommand> Take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(waiting_, {});
   }
 
   // `wake` is called, by any thread, when there is something to take. Empty: nobody is to be woken; once it has
   // returned, nobody is in the old one any more.
   void SetWake(std::function<void()> wake) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wake_ = std::move(wake);
     if (wake_ && !waiting_.empty()) wake_();
   }
   // Later commands are refused.
   void Close() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
   }
 
  private:
-  absl::Status PushLocked(MembershipCommand command) {
+  absl::Status PushLocked(MembershipCommand command) SHOAL_REQUIRES(mutex_) {
     if (closed_) return absl::CancelledError("the worker is closed");
     waiting_.push_back(std::move(command));
     if (wake_) wake_();
     return absl::OkStatus();
   }
 
-  std::mutex mutex_;
-  std::function<void()> wake_;  // under mutex_, as is the rest
-  std::vector<MembershipCommand> waiting_;
-  bool closed_ = false;
+  Mutex mutex_;
+  std::function<void()> wake_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<MembershipCommand> waiting_ SHOAL_GUARDED_BY(mutex_);
+  bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace shoal

@@ -50,7 +50,7 @@ MemberThread::~MemberThread() { Stop(); }
 
 void MemberThread::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   if (thread_.joinable()) {
@@ -65,7 +65,7 @@ void MemberThread::Run() {
   MembershipOutcomes outcomes;
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopping_ || ended_) break;
     }
     const std::vector<MembershipCommand> commands = queue_->Take();
@@ -80,7 +80,7 @@ void MemberThread::Run() {
 }
 
 void MemberThread::EndWaits() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ended_ = true;
   if (!joined_.has_value()) joined_ = Closed();
   for (const auto& [ticket, answer] : group_answers_) answer->group = Closed();
@@ -90,14 +90,15 @@ void MemberThread::EndWaits() {
 
 absl::Status MemberThread::Join(uint64_t deadline_ns) {
   if (absl::Status status = queue_->PushAlways(JoinCommand{deadline_ns}); !status.ok()) return status;
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, AsTimePoint(deadline_ns + kAnswerGraceNs), [this] { return joined_.has_value(); }))
+  MutexLock lock(mutex_);
+  if (!changed_.wait_until(lock, AsTimePoint(deadline_ns + kAnswerGraceNs),
+                           [this]() SHOAL_REQUIRES(mutex_) { return joined_.has_value(); }))
     return Stuck();
   return joined_->status();
 }
 
 JobId MemberThread::job() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return (*joined_)->id;
 }
 
@@ -105,19 +106,20 @@ absl::StatusOr<GroupInfo> MemberThread::JoinGroup(const GroupRequest& request, u
   const auto answer = std::make_shared<GroupAnswer>();
   uint64_t ticket = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!status_.ok()) return status_;
     if (ended_) return Closed();
     ticket = ++last_ticket_;
     group_answers_[ticket] = answer;
   }
   const absl::Status taken = queue_->Push(JoinGroupCommand{ticket, request, deadline_ns});
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!taken.ok()) {
     group_answers_.erase(ticket);
     return taken;
   }
-  if (changed_.wait_until(lock, AsTimePoint(deadline_ns + kAnswerGraceNs), [&] { return answer->group.has_value(); })) {
+  if (changed_.wait_until(lock, AsTimePoint(deadline_ns + kAnswerGraceNs),
+                          [&]() SHOAL_REQUIRES(mutex_) { return answer->group.has_value(); })) {
     return *std::move(answer->group);
   }
   group_answers_.erase(ticket);
@@ -125,18 +127,19 @@ absl::StatusOr<GroupInfo> MemberThread::JoinGroup(const GroupRequest& request, u
 }
 
 absl::Status MemberThread::status() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return status_;
 }
 
 std::shared_ptr<const ShardMap> MemberThread::map() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return map_;
 }
 
 std::shared_ptr<const ShardMap> MemberThread::WaitForMap(uint64_t deadline_ns) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return ended_ || map_ != nullptr; });
+  MutexLock lock(mutex_);
+  changed_.wait_until(lock, AsTimePoint(deadline_ns),
+                      [this]() SHOAL_REQUIRES(mutex_) { return ended_ || map_ != nullptr; });
   return map_;
 }
 
@@ -145,25 +148,26 @@ void MemberThread::Close() { queue_->PushAlways(CloseCommand{}).IgnoreError(); }
 void MemberThread::Leave(const std::string& reason, bool failed, std::optional<WorkerCounters> counters) {
   // The machine says Left within two seconds; Cancelled: it has.
   if (queue_->PushAlways(LeaveCommand{reason, failed, std::move(counters)}).ok()) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, AsTimePoint(MonotonicNs() + kAnswerGraceNs), [this] { return ended_; });
+    MutexLock lock(mutex_);
+    changed_.wait_until(lock, AsTimePoint(MonotonicNs() + kAnswerGraceNs),
+                        [this]() SHOAL_REQUIRES(mutex_) { return ended_; });
   }
   Stop();
 }
 
 std::unique_ptr<ColocatedServer> MemberThread::TakeServer() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::move(server_);
 }
 
 void MemberThread::Deliver(JoinEnded& outcome) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   joined_ = std::move(outcome.joined);
   changed_.notify_all();
 }
 
 void MemberThread::Deliver(GroupJoinEnded& outcome) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto answer = group_answers_.find(outcome.ticket);
   if (answer == group_answers_.end()) {
     // Its caller has given up: the other ranks are not to wait for this one.
@@ -180,7 +184,7 @@ void MemberThread::Deliver(GroupJoinEnded& outcome) {
 
 void MemberThread::Deliver(MembershipEnded& outcome) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     status_ = outcome.status;
   }
   // Refused by a worker that is closing.
@@ -188,7 +192,7 @@ void MemberThread::Deliver(MembershipEnded& outcome) {
 }
 
 void MemberThread::Deliver(MapPublished& outcome) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   map_ = std::move(outcome.map);
   changed_.notify_all();
 }
@@ -210,7 +214,7 @@ void MemberThread::Deliver(RunColocatedServer& outcome) {
     absl::StatusOr<std::unique_ptr<ColocatedServer>> server = ColocatedServer::Start(options, notices_);
     const absl::Status status = server.status();
     if (server.ok()) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       server_ = *std::move(server);
     }
     queue_->PushAlways(ColocatedServerStarted{status}).IgnoreError();
@@ -223,7 +227,7 @@ void MemberThread::Deliver(RunColocatedServer& outcome) {
 }
 
 void MemberThread::Deliver(Left&) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ended_ = true;
 }
 

@@ -10,13 +10,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "process/mutex.h"
 #include "process/notice_log.h"
 #include "proto/trace_sender.h"
 #include "worker/colocated/colocated_server.h"
@@ -94,17 +94,16 @@ class MemberThread {
   GrpcSchedulerPort port_;  // of the thread, but for Wake
   MembershipLoop loop_;     // of the thread
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
-  // Under mutex_:
-  bool stopping_ = false;
-  bool ended_ = false;  // nothing comes out any more
-  std::optional<absl::StatusOr<JoinedJob>> joined_;
-  std::map<uint64_t, std::shared_ptr<GroupAnswer>> group_answers_;  // by ticket
-  uint64_t last_ticket_ = 0;
-  absl::Status status_;
-  std::shared_ptr<const ShardMap> map_;
-  std::unique_ptr<ColocatedServer> server_;
+  bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool ended_ SHOAL_GUARDED_BY(mutex_) = false;  // nothing comes out any more
+  std::optional<absl::StatusOr<JoinedJob>> joined_ SHOAL_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::shared_ptr<GroupAnswer>> group_answers_ SHOAL_GUARDED_BY(mutex_);  // by ticket
+  uint64_t last_ticket_ SHOAL_GUARDED_BY(mutex_) = 0;
+  absl::Status status_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<const ShardMap> map_ SHOAL_GUARDED_BY(mutex_);
+  std::unique_ptr<ColocatedServer> server_ SHOAL_GUARDED_BY(mutex_);
 
   std::thread server_starter_;  // of the thread; then of who has joined that one
   std::thread thread_;

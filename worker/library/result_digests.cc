@@ -10,7 +10,7 @@
 namespace shoal {
 
 void ResultDigests::Start() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lines_.clear();
   dropped_ = 0;
   on_devices_ = 0;
@@ -28,7 +28,7 @@ void ResultDigests::Add(const GroupInfo& group, const HostTensor& tensor) {
   std::string line =
       absl::StrFormat("group=%d ranks=%d op=%d elements=%d dtype=%s crc64=%016x name=%s\n", group.whole_group.value(),
                       group.size(), tensor.op_number, tensor.element_count, DataTypeName(tensor.dtype), digest, name);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!is_on()) return;
   lines_.push_back(std::move(line));
   if (lines_.size() <= kMost) return;
@@ -38,7 +38,7 @@ void ResultDigests::Add(const GroupInfo& group, const HostTensor& tensor) {
 
 void ResultDigests::CountOnDevice() {
   if (!is_on()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_on()) ++on_devices_;
 }
 
@@ -47,7 +47,7 @@ std::string ResultDigests::Stop(size_t most_bytes) {
   uint64_t dropped = 0;
   std::string on_devices;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_on_.store(false, std::memory_order_relaxed);
     lines.swap(lines_);
     dropped = dropped_;

@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 
+#include "process/mutex.h"
 #include "worker/library/caller_records.h"
 
 namespace shoal {
@@ -34,10 +34,10 @@ class ResultDigests {
 
  private:
   std::atomic<bool> is_on_ = false;
-  std::mutex mutex_;
-  std::deque<std::string> lines_;  // under mutex_
-  uint64_t dropped_ = 0;           // under mutex_: for want of room
-  uint64_t on_devices_ = 0;        // under mutex_
+  Mutex mutex_;
+  std::deque<std::string> lines_ SHOAL_GUARDED_BY(mutex_);
+  uint64_t dropped_ SHOAL_GUARDED_BY(mutex_) = 0;  // for want of room
+  uint64_t on_devices_ SHOAL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace shoal

@@ -31,7 +31,7 @@ void SubmitQueue::WakeUp() {
 }
 
 absl::Status SubmitQueue::Submit(const SubmitCommand& command, std::shared_ptr<CallerOp> op, bool looked_after) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   waiting_.ops.push_back(std::move(op));
   waiting_.commands.emplace_back(command);
@@ -41,7 +41,7 @@ absl::Status SubmitQueue::Submit(const SubmitCommand& command, std::shared_ptr<C
 }
 
 absl::Status SubmitQueue::OpenGroup(OpenGroupCommand command, std::shared_ptr<CallerGroup> group) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   waiting_.groups.push_back(std::move(group));
   waiting_.commands.emplace_back(std::move(command));
@@ -50,7 +50,7 @@ absl::Status SubmitQueue::OpenGroup(OpenGroupCommand command, std::shared_ptr<Ca
 }
 
 absl::Status SubmitQueue::Post(WorkerCommand command) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   waiting_.commands.push_back(std::move(command));
   WakeUp();
@@ -58,7 +58,7 @@ absl::Status SubmitQueue::Post(WorkerCommand command) {
 }
 
 absl::Status SubmitQueue::Ask(std::shared_ptr<CountersRequest> request) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   waiting_.counters_requests.push_back(std::move(request));
   WakeUp();
@@ -66,7 +66,7 @@ absl::Status SubmitQueue::Ask(std::shared_ptr<CountersRequest> request) {
 }
 
 void SubmitQueue::Close(const ShutdownCommand& last) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return;
   closed_ = true;
   waiting_.commands.emplace_back(last);
@@ -74,7 +74,7 @@ void SubmitQueue::Close(const ShutdownCommand& last) {
 }
 
 void SubmitQueue::ComeBack() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   come_back_ = true;
   came_back_.notify_one();
 }
@@ -82,14 +82,14 @@ void SubmitQueue::ComeBack() {
 void SubmitQueue::Take(SubmittedBatch* batch) {
   batch->Clear();
   if (!something_to_take_.load()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   something_to_take_.store(false);
   sleeps_ = false;
   batch->Swap(&waiting_);
 }
 
 bool SubmitQueue::PrepareToSleep() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!waiting_.commands.empty() || !waiting_.counters_requests.empty()) return false;
   sleeps_ = true;
   something_to_take_.store(true);  // Take has to end the sleep
@@ -97,8 +97,8 @@ bool SubmitQueue::PrepareToSleep() {
 }
 
 bool SubmitQueue::StandBack(uint64_t ns) {
-  std::unique_lock lock(mutex_);
-  came_back_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return come_back_; });
+  MutexLock lock(mutex_);
+  came_back_.wait_for(lock, std::chrono::nanoseconds(ns), [this]() SHOAL_REQUIRES(mutex_) { return come_back_; });
   return std::exchange(come_back_, false) || !waiting_.commands.empty();
 }
 

@@ -10,11 +10,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "net/transport.h"
+#include "process/mutex.h"
 #include "worker/library/caller_records.h"
 #include "worker/machine/worker_commands.h"
 
@@ -60,18 +60,18 @@ class SubmitQueue {
   bool StandBack(uint64_t ns);
 
  private:
-  // OK unless the queue is closed. Under the lock.
-  absl::Status CheckOpen() const;
-  // Under the lock: so nobody is still at the transport when Close has returned.
-  void WakeUp();
+  // OK unless the queue is closed.
+  absl::Status CheckOpen() const SHOAL_REQUIRES(mutex_);
+  // With the lock, so nobody is still at the transport when Close has returned.
+  void WakeUp() SHOAL_REQUIRES(mutex_);
 
   Transport* const transport_;
-  std::mutex mutex_;
-  bool closed_ = false;
-  bool sleeps_ = false;
-  bool come_back_ = false;
+  Mutex mutex_;
+  bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool sleeps_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool come_back_ SHOAL_GUARDED_BY(mutex_) = false;
   std::condition_variable came_back_;
-  SubmittedBatch waiting_;
+  SubmittedBatch waiting_ SHOAL_GUARDED_BY(mutex_);
   // False: Take would find nothing to do. Set under the lock, and read without it, as most rounds have nothing to take.
   std::atomic<bool> something_to_take_{false};
 };

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "core/version.h"
 #include "net/data_plane/data_plane.h"
 #include "process/clock.h"
+#include "process/mutex.h"
 #include "process/node_identity.h"
 #include "process/node_name.h"
 #include "process/open_files.h"
@@ -29,8 +29,8 @@
 // The handle stays when its worker is closed: a thread may be on its way into shoal_next_completion, and must learn
 // there that it's over.
 struct shoal_worker {
-  std::mutex mutex;
-  std::shared_ptr<shoal::WorkerClient> client;  // under mutex; nullptr: closed
+  shoal::Mutex mutex;
+  std::shared_ptr<shoal::WorkerClient> client SHOAL_GUARDED_BY(mutex);  // nullptr: closed
 };
 
 struct shoal_group {
@@ -54,15 +54,15 @@ constexpr uint64_t kOpGraceMs = 10'000;
 
 // Keeps a closed worker's handle reachable: a few bytes for each worker that a process ever had.
 void KeepClosedHandle(shoal_worker* worker) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto* const closed = new std::vector<shoal_worker*>;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   closed->push_back(worker);
 }
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> ClientOf(shoal_worker* worker) {
   if (worker == nullptr) return absl::InvalidArgumentError("worker is NULL");
-  const std::lock_guard lock(worker->mutex);
+  const MutexLock lock(worker->mutex);
   if (worker->client == nullptr) return absl::CancelledError("the worker is closed");
   return worker->client;
 }
@@ -291,7 +291,10 @@ shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worke
     auto handle = std::make_unique<shoal_worker>();
     absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::WorkerClient::Connect(*read);
     if (!client.ok()) return client.status();
-    handle->client = *std::move(client);
+    {
+      const shoal::MutexLock lock(handle->mutex);
+      handle->client = *std::move(client);
+    }
     *worker = handle.release();
     return absl::OkStatus();
   });
@@ -302,7 +305,7 @@ void shoal_worker_close(shoal_worker* worker) {
   shoal::Guarded(nullptr, [&]() -> absl::Status {
     std::shared_ptr<shoal::WorkerClient> client;
     {
-      const std::lock_guard lock(worker->mutex);
+      const shoal::MutexLock lock(worker->mutex);
       client = std::exchange(worker->client, nullptr);
     }
     if (client == nullptr) return absl::OkStatus();

@@ -219,7 +219,7 @@ ColocatedServerOptions WorkerClient::ServerOptions() const {
 WorkerClient::~WorkerClient() { Close(); }
 
 void WorkerClient::Close() {
-  const std::lock_guard lock(close_mutex_);
+  const MutexLock lock(close_mutex_);
   if (closed_) return;
   closed_ = true;
   traces_.Stop();
@@ -241,7 +241,7 @@ void WorkerClient::Close() {
 }
 
 LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
-  const std::lock_guard lock(link_mutex_);
+  const MutexLock lock(link_mutex_);
   if (link_.has_value()) return *link_;
   const uint64_t measure_until_ns = std::min(deadline_ns, DeadlineIn(kMeasureTimeoutMs));
   const std::shared_ptr<const ShardMap> map = member_->WaitForMap(measure_until_ns);
@@ -278,7 +278,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   if (!info->map->empty()) {
-    const std::lock_guard lock(map_mutex_);
+    const MutexLock lock(map_mutex_);
     newest_group_map_ = info->map;
   }
   return OpenGroup(std::make_shared<const GroupInfo>(*std::move(info)), node_reduce, deadline_ns);
@@ -323,7 +323,7 @@ absl::StatusOr<DeviceMeeting> WorkerClient::MeetingOnDevices(const GroupInfo& in
 }
 
 absl::StatusOr<std::shared_ptr<const nccl::Api>> WorkerClient::Nccl() {
-  const std::lock_guard lock(nccl_mutex_);
+  const MutexLock lock(nccl_mutex_);
   if (nccl_.has_value()) return *nccl_;
   const char* const library = std::getenv("SHOAL_NCCL_LIBRARY");
   absl::StatusOr<std::unique_ptr<const nccl::Api>> loaded = nccl::Api::Load(library == nullptr ? "" : library);
@@ -417,7 +417,7 @@ void WorkerClient::CountResult(CallerOp* op) {
     const double square_sum = SquareSum(tensor.dtype, tensor.data, tensor.element_count);
     // One that is not finite would hide all that come after it.
     if (!std::isfinite(square_sum)) return;
-    const std::lock_guard lock(squares_mutex_);
+    const MutexLock lock(squares_mutex_);
     result_square_sum_ += square_sum;
   });
 }
@@ -461,7 +461,7 @@ absl::StatusOr<WorkerStatistics> WorkerClient::Statistics() {
   WorkerStatistics statistics;
   statistics.counters = *std::move(counters);
   {
-    const std::lock_guard lock(squares_mutex_);
+    const MutexLock lock(squares_mutex_);
     statistics.result_square_sum = result_square_sum_;
   }
   const std::shared_ptr<const ShardMap> map = NewestMap();
@@ -476,7 +476,7 @@ absl::StatusOr<WorkerStatistics> WorkerClient::Statistics() {
 
 std::shared_ptr<const ShardMap> WorkerClient::NewestMap() const {
   const std::shared_ptr<const ShardMap> published = member_->map();
-  const std::lock_guard lock(map_mutex_);
+  const MutexLock lock(map_mutex_);
   if (published == nullptr || newest_group_map_ == nullptr) {
     return published == nullptr ? newest_group_map_ : published;
   }

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "net/flight_recorder.h"
 #include "process/flight_folder.h"
+#include "process/mutex.h"
 #include "proto/trace_sender.h"
 #include "worker/colocated/colocated_server.h"
 #include "worker/library/caller_records.h"
@@ -170,21 +170,21 @@ class WorkerClient {
   std::unique_ptr<MemberThread> member_;
   std::atomic<uint64_t> next_ticket_ = 1;
 
-  std::mutex squares_mutex_;
-  double result_square_sum_ = 0;  // under squares_mutex_
+  Mutex squares_mutex_;
+  double result_square_sum_ SHOAL_GUARDED_BY(squares_mutex_) = 0;
 
-  std::mutex nccl_mutex_;
+  Mutex nccl_mutex_;
   // Absent: not looked for yet.
-  std::optional<absl::StatusOr<std::shared_ptr<const nccl::Api>>> nccl_;  // under nccl_mutex_
+  std::optional<absl::StatusOr<std::shared_ptr<const nccl::Api>>> nccl_ SHOAL_GUARDED_BY(nccl_mutex_);
 
-  std::mutex link_mutex_;
-  std::optional<LinkFacts> link_;  // under link_mutex_
+  Mutex link_mutex_;
+  std::optional<LinkFacts> link_ SHOAL_GUARDED_BY(link_mutex_);
 
-  mutable std::mutex map_mutex_;
-  std::shared_ptr<const ShardMap> newest_group_map_;  // under map_mutex_
+  mutable Mutex map_mutex_;
+  std::shared_ptr<const ShardMap> newest_group_map_ SHOAL_GUARDED_BY(map_mutex_);
 
-  std::mutex close_mutex_;
-  bool closed_ = false;  // under close_mutex_
+  Mutex close_mutex_;
+  bool closed_ SHOAL_GUARDED_BY(close_mutex_) = false;
 };
 
 }  // namespace shoal

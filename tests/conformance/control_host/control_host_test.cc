@@ -5,9 +5,9 @@
 #include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "process/mutex.h"
 #include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
 #include "scheduler/rpc/grpc_control_host.h"
@@ -34,22 +34,22 @@ class GrpcHost : public HostUnderTest {
     CloseWatch();
     for (size_t reader = 0; reader < readers_.size(); ++reader) CloseEvents(reader);
     host_->Stop();
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return open_calls_ == 0; });
+    MutexLock lock(mutex_);
+    changed_.wait(lock, [this]() SHOAL_REQUIRES(mutex_) { return open_calls_ == 0; });
   }
 
   ControlHost* host() override { return host_.get(); }
   void CloseHost() override { host_->Stop(); }
 
   size_t StartHeartbeat(uint32_t rank, uint64_t timeout_ms) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Call& call = calls_.emplace_back();
     call.context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
     call.request.set_job_id(5);
     call.request.set_rank(rank);
     ++open_calls_;
     stub_->async()->HeartbeatWorker(&call.context, &call.request, &call.response, [this, &call](grpc::Status status) {
-      const std::lock_guard ended(mutex_);
+      const MutexLock ended(mutex_);
       call.answer = status.ok() ? Answer(call.response.lease_ttl_ms()) : FromGrpc(status);
       --open_calls_;
       signalled_ = true;
@@ -58,7 +58,7 @@ class GrpcHost : public HostUnderTest {
     return calls_.size() - 1;
   }
   std::optional<Answer> AnswerTo(size_t call) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return calls_[call].answer;
   }
 
@@ -78,7 +78,7 @@ class GrpcHost : public HostUnderTest {
     watch_.reset();
   }
   Seen SeenByWatch() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return seen_;
   }
 
@@ -92,7 +92,7 @@ class GrpcHost : public HostUnderTest {
     return readers_.size() - 1;
   }
   void Read(size_t reader) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     readers_[reader].reads = true;
     changed_.notify_all();
   }
@@ -103,15 +103,15 @@ class GrpcHost : public HostUnderTest {
     readers_[reader].thread.join();
   }
   SeenEvents SeenBy(size_t reader) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return readers_[reader].seen;
   }
 
   bool Await(const std::function<bool()>& condition) override {
     const auto until = std::chrono::steady_clock::now() + kPatience;
     while (!condition()) {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait_until(lock, until, [this] { return signalled_; })) return false;
+      MutexLock lock(mutex_);
+      if (!changed_.wait_until(lock, until, [this]() SHOAL_REQUIRES(mutex_) { return signalled_; })) return false;
       signalled_ = false;
     }
     return true;
@@ -136,12 +136,12 @@ class GrpcHost : public HostUnderTest {
     v1::ListEventsRequest request;
     std::unique_ptr<grpc::ClientReader<v1::Event>> stream;
     std::thread thread;
-    bool reads = true;  // under mutex_, as is the next one
+    bool reads = true;  // under mutex_ of the host, as is the next one
     SeenEvents seen;
   };
 
   void Signal() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     signalled_ = true;
     changed_.notify_all();
   }
@@ -152,19 +152,19 @@ class GrpcHost : public HostUnderTest {
 
   void ReadEvents(Reader* reader) {
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       changed_.wait(lock, [reader] { return reader->reads; });
     }
     v1::Event event;
     while (reader->stream->Read(&event)) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       reader->seen.sequences.push_back(event.sequence());
       reader->seen.reasons += event.reason();
       signalled_ = true;
       changed_.notify_all();
     }
     const absl::Status end = FromGrpc(reader->stream->Finish());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     reader->seen.end = end;
     signalled_ = true;
     changed_.notify_all();
@@ -173,25 +173,25 @@ class GrpcHost : public HostUnderTest {
   void ReadWatch() {
     v1::WatchResponse response;
     while (watch_->reader->Read(&response)) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (response.has_map()) seen_.newest_epoch = response.map().epoch();
       for (const v1::RankLost& lost : response.lost_ranks()) seen_.lost_ranks.push_back(lost.rank());
       signalled_ = true;
       changed_.notify_all();
     }
     const absl::Status end = FromGrpc(watch_->reader->Finish());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     seen_.end = end;
     signalled_ = true;
     changed_.notify_all();
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  bool signalled_ = false;  // under mutex_, as are the next ones
-  size_t open_calls_ = 0;
-  std::deque<Call> calls_;
-  Seen seen_;
+  bool signalled_ SHOAL_GUARDED_BY(mutex_) = false;
+  size_t open_calls_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::deque<Call> calls_ SHOAL_GUARDED_BY(mutex_);
+  Seen seen_ SHOAL_GUARDED_BY(mutex_);
   const std::unique_ptr<GrpcControlHost> host_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Scheduler::Stub> stub_;

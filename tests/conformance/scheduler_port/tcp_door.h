@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "process/mutex.h"
 
 namespace shoal {
 
@@ -46,7 +47,7 @@ class TcpDoor {
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   void Silence() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Pair& pair : pairs_) pair.silent = true;
     Wake();
   }
@@ -83,14 +84,14 @@ class TcpDoor {
     while (!stopping_) {
       std::vector<pollfd> waits = {{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         for (const Pair& pair : pairs_) {
           waits.push_back({pair.silent ? -1 : pair.outer, POLLIN, 0});
           waits.push_back({pair.silent ? -1 : pair.inner, POLLIN, 0});
         }
       }
       poll(waits.data(), waits.size(), -1);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       uint64_t count = 0;
       if (waits[0].revents != 0) (void)!read(wake_, &count, sizeof(count));
       std::vector<Pair> kept;
@@ -115,7 +116,7 @@ class TcpDoor {
     const ssize_t bytes = read(from, data, sizeof(data));
     return bytes > 0 && send(to, data, static_cast<size_t>(bytes), MSG_NOSIGNAL) == bytes;
   }
-  void Accept() {
+  void Accept() SHOAL_REQUIRES(mutex_) {
     Pair pair{.silent = cut_};
     pair.outer = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     pair.inner = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -133,8 +134,8 @@ class TcpDoor {
   int wake_ = -1;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> cut_ = false;
-  std::mutex mutex_;
-  std::vector<Pair> pairs_;  // under mutex_
+  Mutex mutex_;
+  std::vector<Pair> pairs_ SHOAL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

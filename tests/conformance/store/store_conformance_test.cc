@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "process/mutex.h"
 #include "tests/conformance/store/saver_states.h"
 #include "tests/conformance/store/store_places.h"
 
@@ -46,7 +46,7 @@ class StoreTest : public ::testing::TestWithParam<PlaceKind<Place>> {
     store_.reset();
     store_ = place_->Open();
     store_->SetWake([this] {
-      const std::lock_guard<std::mutex> guard(mutex_);
+      const MutexLock guard(mutex_);
       ++wakes_;
       woken_.notify_all();
     });
@@ -57,17 +57,17 @@ class StoreTest : public ::testing::TestWithParam<PlaceKind<Place>> {
     store_->StartSave(number, state);
     for (;;) {
       if (const std::optional<Store::Saved> saved = store_->PollSaved()) return *saved;
-      std::unique_lock<std::mutex> guard(mutex_);
-      woken_.wait(guard, [this] { return wakes_ > 0; });
+      MutexLock guard(mutex_);
+      woken_.wait(guard, [this]() SHOAL_REQUIRES(mutex_) { return wakes_ > 0; });
       --wakes_;
     }
   }
 
   std::string folder_;
   std::unique_ptr<Place> place_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable woken_;
-  int wakes_ = 0;
+  int wakes_ SHOAL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Store> store_;
 };
 

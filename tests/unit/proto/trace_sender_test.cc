@@ -6,13 +6,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "process/mutex.h"
 
 namespace shoal {
 namespace {
@@ -40,25 +40,25 @@ class FakeScheduler : public v1::Scheduler::Service {
 
   // How the next calls are answered; after them, with OK.
   void Answer(std::vector<grpc::Status> answers) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     answers_ = std::move(answers);
   }
   // The calls are not answered until their callers give up.
   void BeSilent() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     silent_ = true;
   }
 
   // Waits for so many calls.
   std::vector<v1::SendTraceRequest> Await(size_t calls) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return calls_.size() >= calls; }));
+    MutexLock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&]() SHOAL_REQUIRES(mutex_) { return calls_.size() >= calls; }));
     return calls_;
   }
 
   grpc::Status SendTrace(grpc::ServerContext* context, const v1::SendTraceRequest* request,
                          v1::SendTraceResponse*) override {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     calls_.push_back(*request);
     changed_.notify_all();
     while (silent_ && !context->IsCancelled()) changed_.wait_for(lock, std::chrono::milliseconds(5));
@@ -71,11 +71,11 @@ class FakeScheduler : public v1::Scheduler::Service {
  private:
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::vector<grpc::Status> answers_;        // under mutex_, as is the rest
-  std::vector<v1::SendTraceRequest> calls_;  // that came
-  bool silent_ = false;
+  std::vector<grpc::Status> answers_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<v1::SendTraceRequest> calls_ SHOAL_GUARDED_BY(mutex_);  // that came
+  bool silent_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 // Two transports and the results, which say what they were asked for.
@@ -97,26 +97,30 @@ class TraceSenderTest : public ::testing::Test {
     return sources;
   }
   void Note(const std::string& what) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     notes_.push_back(what);
   }
+  std::vector<std::string> reports() {
+    const MutexLock lock(mutex_);
+    return reports_;
+  }
   void AwaitReport() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(reported_.wait_for(lock, kPatience, [&] { return !reports_.empty(); }));
+    MutexLock lock(mutex_);
+    EXPECT_TRUE(reported_.wait_for(lock, kPatience, [&]() SHOAL_REQUIRES(mutex_) { return !reports_.empty(); }));
   }
   std::vector<std::string> notes() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return notes_;
   }
 
   FakeScheduler scheduler_;
-  std::mutex mutex_;
-  std::vector<std::string> notes_;    // under mutex_
-  size_t most_bytes_ = 0;             // of the trace's thread; then of who has stopped the sender
-  std::vector<std::string> reports_;  // under mutex_
+  Mutex mutex_;
+  std::vector<std::string> notes_ SHOAL_GUARDED_BY(mutex_);
+  size_t most_bytes_ = 0;  // of the trace's thread; then of who has stopped the sender
+  std::vector<std::string> reports_ SHOAL_GUARDED_BY(mutex_);
   std::condition_variable reported_;
   TraceSender sender_{scheduler_.address(), Sources(), [this](std::string text) {
-                        const std::lock_guard lock(mutex_);
+                        const MutexLock lock(mutex_);
                         reports_.push_back(std::move(text));
                         reported_.notify_all();
                       }};
@@ -143,7 +147,7 @@ TEST_F(TraceSenderTest, RecordsUntilTheEndAndSendsWhatEachTransportDid) {
               MatchesRegex("second, a trace \\(trace=9\\) ended: after 0\\.[0-9]+ s\ntext of second\n"));
   EXPECT_LT(most_bytes_, 1000u) << "the first line counts as well";
   EXPECT_GT(most_bytes_, 900u);
-  EXPECT_THAT(reports_, IsEmpty());
+  EXPECT_THAT(reports(), IsEmpty());
 }
 
 TEST_F(TraceSenderTest, RecordsWhatIsAskedFor) {
@@ -178,7 +182,7 @@ TEST_F(TraceSenderTest, TriesAgainWhileNoSchedulerCanTakeIt) {
   EXPECT_EQ(sent[0].record(), sent[1].record());
   EXPECT_EQ(sent[2].io_thread(), 1u);
   sender_.Stop();
-  EXPECT_THAT(reports_, IsEmpty());
+  EXPECT_THAT(reports(), IsEmpty());
 }
 
 TEST_F(TraceSenderTest, ReportsARefusalAndSendsNoMore) {
@@ -188,8 +192,7 @@ TEST_F(TraceSenderTest, ReportsARefusalAndSendsNoMore) {
   sender_.Begin({.id = 10, .left_ms = 10, .most_bytes = 1000}, rank_);
   EXPECT_THAT(scheduler_.Await(3), SizeIs(3)) << "the next trace is another matter";
   sender_.Stop();
-  ASSERT_THAT(reports_, SizeIs(1));
-  EXPECT_THAT(reports_[0], HasSubstr("there is no trace 9 here"));
+  EXPECT_THAT(reports(), ElementsAre(HasSubstr("there is no trace 9 here")));
 }
 
 TEST_F(TraceSenderTest, StopsAtOnceInTheMiddleOfATraceAndOfACall) {

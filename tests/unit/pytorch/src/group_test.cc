@@ -2,13 +2,13 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "process/mutex.h"
 #include "pytorch/src/session.h"
 
 struct shoal_worker {};
@@ -25,13 +25,13 @@ constexpr auto kPatience = std::chrono::seconds(30);
 
 // What the library says of each all-reduce, and what it was called for. Of the test that runs.
 struct Library {
-  std::mutex mutex;
-  std::shared_future<void> go_on;     // valid: all-reduces and statistics wait for it first
-  shoal_code code = SHOAL_OK;         // under mutex, as all here
-  int takes_devices = 1;              // of groups that are made
-  std::vector<std::string> calls;     // the operation's count, or why the group is aborted
-  std::vector<uint64_t> completions;  // to be fetched
-  bool loses_completions = false;
+  Mutex mutex;
+  std::shared_future<void> go_on;  // valid: all-reduces and statistics wait for it first
+  shoal_code code SHOAL_GUARDED_BY(mutex) = SHOAL_OK;
+  int takes_devices SHOAL_GUARDED_BY(mutex) = 1;              // of groups that are made
+  std::vector<std::string> calls SHOAL_GUARDED_BY(mutex);     // the operation's count, or why the group is aborted
+  std::vector<uint64_t> completions SHOAL_GUARDED_BY(mutex);  // to be fetched
+  bool loses_completions SHOAL_GUARDED_BY(mutex) = false;
 };
 
 Library library;
@@ -53,7 +53,7 @@ shoal_code CreateGroup(shoal_worker* /*worker*/, const shoal_group_options* /*op
 }
 
 void AbortGroup(shoal_group* /*group*/, const char* reason) {
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   library.calls.emplace_back(reason);
   library.code = SHOAL_CANCELLED;
 }
@@ -61,14 +61,14 @@ void AbortGroup(shoal_group* /*group*/, const char* reason) {
 void CloseGroup(shoal_group* /*group*/) {}
 
 int TakesDevices(const shoal_group* /*group*/) {
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   return library.takes_devices;
 }
 
 void WaitToGoOn(const std::string& call) {
   std::shared_future<void> go_on;
   {
-    const std::lock_guard lock(library.mutex);
+    const MutexLock lock(library.mutex);
     library.calls.push_back(call);
     go_on = library.go_on;
   }
@@ -78,20 +78,20 @@ void WaitToGoOn(const std::string& call) {
 shoal_code AllReduce(shoal_group* /*group*/, void* /*data*/, uint64_t count,
                      const shoal_all_reduce_options* /*options*/, shoal_op** op, shoal_error* error) {
   WaitToGoOn(std::to_string(count));
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   *op = &op_handle;
   *error = MakeError(library.code, "no " + std::to_string(count));
   return library.code;
 }
 
 shoal_code NotifyOp(shoal_op* /*op*/, uint64_t user_data, shoal_error* /*error*/) {
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   if (!library.loses_completions) library.completions.push_back(user_data);
   return SHOAL_OK;
 }
 
 shoal_code NextCompletion(shoal_worker* /*worker*/, uint64_t /*timeout_ms*/, shoal_completion* completion) {
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   if (library.completions.empty()) return SHOAL_DEADLINE_EXCEEDED;
   *completion = {.user_data = library.completions.back(), .duration_ns = 0, .result = {}};
   library.completions.pop_back();
@@ -142,17 +142,17 @@ class GroupTest : public testing::Test {
   }
 
   static void Answer(shoal_code code) {
-    const std::lock_guard lock(library.mutex);
+    const MutexLock lock(library.mutex);
     library.code = code;
     library.calls.clear();
     library.completions.clear();
   }
   static void HoldUntil(const std::shared_future<void>& go_on) {
-    const std::lock_guard lock(library.mutex);
+    const MutexLock lock(library.mutex);
     library.go_on = go_on;
   }
   static std::vector<std::string> Calls() {
-    const std::lock_guard lock(library.mutex);
+    const MutexLock lock(library.mutex);
     return library.calls;
   }
   static void AwaitCall() {
@@ -203,14 +203,14 @@ TEST_F(GroupTest, WhatEveryRankIsRefusedLeavesTheGroupAsItIs) {
 
 TEST_F(GroupTest, ANodeWhoseRanksReduceNoTensorsOnDevicesAbortsTheGroupForThoseOfOtherNodes) {
   {
-    const std::lock_guard lock(library.mutex);
+    const MutexLock lock(library.mutex);
     library.takes_devices = 0;
   }
   group_ = session_->CreateGroup("another", {}, 0, 0, "none", 0);
   Answer(SHOAL_UNIMPLEMENTED);
   EXPECT_EQ(CodeOfStart(3), SHOAL_UNIMPLEMENTED);
   EXPECT_THAT(Calls(), ElementsAre("3", "no 3"));
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   library.takes_devices = 1;
 }
 
@@ -270,12 +270,12 @@ TEST_F(ClosingTest, WaitsForNoCallThatStartsAnOperationAndDoesNotReturn) {
 TEST_F(ClosingTest, WaitsForNoCompletionThatDoesNotCome) {
   Answer(SHOAL_OK);
   {
-    const std::lock_guard lock(library.mutex);
+    const MutexLock lock(library.mutex);
     library.loses_completions = true;
   }
   StartAndNotify([](const shoal_error& /*result*/, uint64_t /*duration_ns*/) {});
   EXPECT_THAT(ErrorOfClosing(), HasSubstr("1 all-reduce(s) of closed groups have not ended"));
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   library.loses_completions = false;
 }
 

@@ -24,14 +24,14 @@ LossyEtcd::~LossyEtcd() {
 }
 
 void LossyEtcd::SetJudge(Judge judge) {
-  const std::lock_guard lock(judging_);
+  const MutexLock lock(judging_);
   judge_ = std::move(judge);
 }
 
 void LossyEtcd::DoLate() {
   std::vector<etcdserverpb::TxnRequest> late;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     late.swap(late_);
   }
   for (const etcdserverpb::TxnRequest& request : late) {
@@ -41,7 +41,7 @@ void LossyEtcd::DoLate() {
 }
 
 LossyEtcd::Fate LossyEtcd::FateOf(const etcdserverpb::TxnRequest& request) {
-  const std::lock_guard lock(judging_);
+  const MutexLock lock(judging_);
   return judge_ ? judge_(request) : Fate::kIsDone;
 }
 
@@ -75,7 +75,7 @@ grpc::Status LossyEtcd::Txn(grpc::ServerContext* /*context*/, const etcdserverpb
       return grpc::Status(grpc::StatusCode::UNAVAILABLE, "no answer");
     case Fate::kIsLate:
     case Fate::kIsLateUnheard: {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       late_.push_back(*request);
       return fate == Fate::kIsLate ? grpc::Status(grpc::StatusCode::INTERNAL, "given up")
                                    : grpc::Status(grpc::StatusCode::UNAVAILABLE, "no answer");

@@ -9,11 +9,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "etcd/v3.grpc.pb.h"
+#include "process/mutex.h"
 
 namespace shoal::scheduler {
 
@@ -48,10 +48,10 @@ class LossyEtcd final : private etcdserverpb::KV::Service {
   grpc::Status Do(const etcdserverpb::TxnRequest& request, etcdserverpb::TxnResponse* response);
 
   const std::unique_ptr<etcdserverpb::KV::Stub> etcd_;
-  std::mutex judging_;
-  Judge judge_;  // under judging_, as is its call
-  std::mutex mutex_;
-  std::vector<etcdserverpb::TxnRequest> late_;  // under mutex_
+  Mutex judging_;
+  Judge judge_ SHOAL_GUARDED_BY(judging_);  // as is its call
+  Mutex mutex_;
+  std::vector<etcdserverpb::TxnRequest> late_ SHOAL_GUARDED_BY(mutex_);
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
 };
