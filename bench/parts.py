@@ -279,13 +279,6 @@ PARTS = (
         "A small job beside a large one",
         (
             Scenario(
-                "n=2, k=1, one node, the server on a processor of its own",
-                2,
-                1,
-                (Case(4 * KIB, 500, 100),),
-                ("shoal-shm-beside", "shoal-shm-busy", "shoal-shm-alone"),
-            ),
-            Scenario(
                 "a server's thread alone, small job, one node",
                 2,
                 1,
@@ -301,13 +294,9 @@ PARTS = (
             ),
         ),
         "All-reduces of 4 KiB between 2 ranks, while 8 ranks of another job reduce 64 MiB through the same I/O thread,"
-        " while they do so among themselves, or with nothing else to do. All ranks share the processors that the server"
-        " does not have; those of the small job go before the others there, and sleep for a millisecond between"
-        " all-reduces. So what a small job loses beside a large one that uses no server is what the ranks' processors"
-        " and caches cost it, and only what it loses beyond that is the server's. The ranks of"
-        " one machine cannot keep a server busy; so the other scenarios are its thread alone, with contributions that"
-        " arrive without end and at no cost: there a small all-reduce takes as long as it stays in the server, and the"
-        " large job's all-reduces follow each other.",
+        " or with nothing else to do. The ranks of one machine cannot keep a server busy; so this is its thread alone,"
+        " with contributions that arrive without end and at no cost: a small all-reduce takes as long as it stays in"
+        " the server, and the large job's all-reduces follow each other.",
     ),
     Part(
         "ucx",

@@ -241,7 +241,6 @@ absl::Status Server::Parts::Listen(int cancel_fd) {
     options.transport.transports = config_.transports;
     options.same_node = !config_.network_only;
     options.slot_memory_bytes = config_.slot_memory_bytes / config_.io_threads;
-    options.spin_ns = uint64_t{config_.spin_us} * 1000;
     options.place = nodes.PlaceOf(i);
     options.log = log_;
     if (flights_ != nullptr) {
@@ -311,7 +310,6 @@ absl::Status Server::Parts::Serve() {
   const ServerMachineOptions options{.server_name = registration_.name,
                                      .incarnation = registration_.incarnation,
                                      .token_key = *token_key_,
-                                     .window_bytes = static_cast<uint32_t>(config_.window_bytes),
                                      .lease_ttl_ns = lease_ttl_ns_};
   for (const std::unique_ptr<ServerThread>& thread : threads_) thread->Serve(options);
   absl::StatusOr<std::thread> started = StartThread("shoal-control", [this] { KeepLease(); });

@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "core/ids.h"
-#include "core/small_op.h"
 #include "process/flight_folder.h"
 
 namespace shoal {
@@ -25,18 +24,16 @@ struct ServerConfig {
   std::string name;       // empty: made from the node's name and the first port
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 256u << 20;         // of all I/O threads together
-  uint64_t window_bytes = 0;                       // in flight per worker and I/O thread; 0: as each group was given
   uint32_t port_base = 0;                          // of the first I/O thread; 0: any free ports
   std::string net_device;                          // empty: UCX chooses
   std::string flight_recorder = kOwnFlightFolder;  // where a record is written when a group has failed: FlightFolder
   std::string transports = "tcp";
   bool network_only = false;
-  uint32_t weight = 1;                       // of each I/O thread in the shard map
-  uint32_t spin_us = kSmallOpSpinNs / 1000;  // how long an I/O thread polls before it sleeps, after a small op
-  uint64_t timeout_ms = 30'000;              // for a link and for registering, at the start
-  uint64_t drain_timeout_ms = 10'000;        // for open groups to end after a signal
-  std::string http;                          // "ip:port" of metrics and health; empty: none
-  std::string log_format = "text";           // or "json"
+  uint32_t weight = 1;                 // of each I/O thread in the shard map
+  uint64_t timeout_ms = 30'000;        // for a link and for registering, at the start
+  uint64_t drain_timeout_ms = 10'000;  // for open groups to end after a signal
+  std::string http;                    // "ip:port" of metrics and health; empty: none
+  std::string log_format = "text";     // or "json"
   // These are no options of the program: a process with a colocated server gives its own job, and how the job knows
   // this node. 0: the server serves all jobs. No name: the node's own, and its boot id.
   JobId job;

@@ -1,5 +1,4 @@
 // By itself: the library, which has no command line, has the rest of the configuration.
-#include <limits>
 
 #include "core/shard_map.h"
 #include "program/option_table.h"
@@ -35,10 +34,6 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
       "Memory for chunks that are being summed, shared equally by the I/O threads. With RDMA all of it is in use, "
       "and locked, from the start.",
       &config->slot_memory_bytes, kMinSlotMemoryBytesPerIoThread);
-  table->Bytes("window", "SHOAL_SERVER_WINDOW",
-               "Payload that each worker may have in flight to an I/O thread, as far as slot memory allows. "
-               "0: what the scheduler chooses for each group, from its workers' measurements.",
-               &config->window_bytes, 0, std::numeric_limits<uint32_t>::max());
   table->Uint32("port-base", "SHOAL_SERVER_PORT_BASE", "PORT",
                 "Port of the first I/O thread; the others use the next ports. 0: any free ports.", &config->port_base,
                 0, kMaxPort);
@@ -53,13 +48,10 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
               &config->network_only);
   table->Uint32(
       "weight", "SHOAL_SERVER_WEIGHT", "N",
-      "Share of the chunks that each I/O thread gets, relative to the other servers' weights. In a job with colocated "
-      "servers: speed of this server's link as a multiple of a rank's.",
+      "For servers of one pool whose links have different speeds: share of the chunks that each I/O thread gets, "
+      "relative to the other servers' weights. In a job with colocated servers: speed of this server's link as a "
+      "multiple of a rank's.",
       &config->weight, 1, kMaxShardWeight);
-  table->Uint32(
-      "spin", "SHOAL_SERVER_SPIN", "MICROSECONDS",
-      "How long an I/O thread polls for work before it sleeps, after an op of at most 256 KiB. Saves wake-ups.",
-      &config->spin_us, 0, 1'000'000);
   table->Uint64("timeout", "SHOAL_SERVER_TIMEOUT", "MS",
                 "How long to try at the start to register, a wait for the network device's link included. Once "
                 "registered, the server waits for the scheduler without limit.",

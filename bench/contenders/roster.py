@@ -2,7 +2,6 @@
 
 import pathlib
 
-from contenders.neighbours import LargeJob, SmallJob
 from contenders.open_mpi import OpenMpi
 from contenders.server_thread import ServerThread
 from contenders.shoal import Shoal, has_flag
@@ -46,9 +45,6 @@ LABELS = {
     "shoal-ucx-1.22": "Shoal, UCX 1.22 over TCP",
     "shoal-tcp-checked": "Shoal, UCX over TCP, checksums",
     "shoal-shm-checked": "Shoal, shared memory, checksums",
-    "shoal-shm-alone": "a small job, alone",
-    "shoal-shm-beside": "a small job, beside a large one",
-    "shoal-shm-busy": "a small job, beside a large one that uses no server",
     "shoal-thread-alone": "a small job, alone",
     "shoal-thread-beside": "a small job, beside a large one",
     "shoal-thread-large": "the large job, alone",
@@ -85,12 +81,6 @@ TORCH = {
 }
 # The rig has its ranks use servers (hosts/process.py); these are to do what they do by themselves.
 NOTHING_SET_UP = {"SHOAL_NODE_REDUCE": "auto"}
-# What a small job is beside.
-SMALL_JOB = {
-    "shoal-shm-alone": None,
-    "shoal-shm-beside": LargeJob.IN_SERVER,
-    "shoal-shm-busy": LargeJob.IN_RANKS,
-}
 SHOAL_FLAGS = {
     "shoal-shm": NETWORK_ONLY,
     "shoal-bf16": WIRE,
@@ -203,7 +193,5 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         perf_flags += [f"--{SPLIT}=mod:{network.ranks_per_node}", f"--{NODE_REDUCE}=off"]
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
-    if name in SMALL_JOB:
-        return SmallJob(programs, network, processes, server_flags, perf_flags, SMALL_JOB[name])
     env = {"LD_LIBRARY_PATH": str(ucx_library(name))} if name in OTHER_UCX else {}
     return Shoal(programs, network, processes, server_flags, perf_flags, env)

@@ -32,16 +32,12 @@ class Shoal:
         perf_flags: list[str],
         env: dict[str, str] | None = None,
         colocating_ranks: int = 0,
-        server_prefix: list[str] | None = None,  # of each server's command
-        rank_prefix: list[str] | None = None,
     ):
         self.programs = programs
         self.network = network
         self.processes = processes
         self.perf_flags = perf_flags
         self.env = env or {}
-        self.rank_prefix = rank_prefix or []
-        self.timing_flags: list[str] = []  # of shoal-perf where it measures
         self.server_count = len(network.servers) + colocating_ranks
         control = network.control.address
         command = [str(programs / "shoal-scheduler"), "--listen", f"{control}:0", "--log-events=false"]
@@ -51,7 +47,7 @@ class Shoal:
             command += ["--port-buffer", f"{network.port_buffer_kib}K"]
         self.scheduler = processes.start(command, node=network.control).listens_at()
         for number, node in enumerate(network.servers):
-            command = [*(server_prefix or []), str(programs / "shoal-server"), "--scheduler", self.scheduler]
+            command = [str(programs / "shoal-server"), "--scheduler", self.scheduler]
             command += ["--advertise", node.address]
             command += ["--name", f"server-{number}", "--net-device", node.device, *server_flags]
             processes.start(command, self.env, node).listens_at()
@@ -65,10 +61,10 @@ class Shoal:
         report = self.processes.folder / f"{uuid.uuid4().hex}.json"
         commands = []
         for rank, node in enumerate(self.network.workers):
-            command = [*self.rank_prefix, *self.perf_command(node, report.stem), "--json", str(report)]
+            command = [*self.perf_command(node, report.stem), "--json", str(report)]
             command += ["--world-size", str(len(self.network.workers)), "--rank", str(rank)]
             command += ["-b", str(case.size_bytes), "-n", str(case.iterations), "-w", str(case.warmup)]
-            command += ["-c", "1", "--in-flight", str(case.in_flight), *self.timing_flags]
+            command += ["-c", "1", "--in-flight", str(case.in_flight)]
             commands.append((node, command))
         self.processes.run(commands, timeout_s, self.env)
         written = json.loads(report.read_text())

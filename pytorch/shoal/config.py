@@ -167,8 +167,9 @@ SETTINGS = (
     Setting("device_memory", "SHOAL_DEVICE_MEMORY", parse_bytes, 0,
             "host memory for what is on its way from and to devices; 0: the library's default, 256M"),
     Setting("blocking_wait", "SHOAL_BLOCKING_WAIT", parse_switch, False,
-            "1: wait() of an all-reduce of CUDA tensors, and of its future, blocks the host until it has ended and"
-            " raises its error; otherwise the stream waits, and the next all-reduce or barrier raises it"),
+            "1: wait() of an all-reduce of CUDA tensors, and of its future, which DistributedDataParallel waits for,"
+            " blocks the host until it has ended and raises its error, for programs that must not go on with the NaN of"
+            " a failed op; otherwise the stream waits, and the next all-reduce or barrier raises it"),
     Setting("quiet", "SHOAL_QUIET", parse_switch, False,
             "1: write no lines about long waits to standard error"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,

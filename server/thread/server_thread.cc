@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/small_op.h"
 #include "process/clock.h"
 #include "process/start_thread.h"
 #include "server/loop/inline_reducer.h"
@@ -162,7 +163,7 @@ void ServerThread::RunLoop(Transport* transport, const TimedReducer& reducer, Se
     changed |= progress;
     if (progress) {
       if (now.monotonic_ns - published_ns < kPublishIntervalNs) continue;
-    } else if (loop->last_small_op_ns() != 0 && now.monotonic_ns - loop->last_small_op_ns() < options_.spin_ns) {
+    } else if (loop->last_small_op_ns() != 0 && now.monotonic_ns - loop->last_small_op_ns() < kSmallOpSpinNs) {
       sched_yield();
       continue;
     }

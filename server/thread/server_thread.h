@@ -33,7 +33,6 @@ struct ServerThreadOptions {
   UcxTransportOptions transport;
   bool same_node = true;
   uint64_t slot_memory_bytes = 0;
-  uint64_t spin_ns = 0;
   std::optional<MemoryNode> place;  // of thread and slots; none: the kernel chooses
   // Called on the thread when counters() names another absent rank.
   std::function<void()> on_rank_absent = [] {};

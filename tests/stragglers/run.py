@@ -88,7 +88,6 @@ def over_tcp(
     more: dict[int, list[str]] | None = None,
     rates: dict[int, tuple[float, float]] | None = None,
     slow_server: bool = False,
-    server_options: tuple[str, ...] = (),
 ) -> Iterator[Cluster]:
     """`more`: of ranks, options in place of the usual ones. `rates`: of ranks' links, up and down."""
     with linked_cluster(RANKS, SERVERS) as cluster:
@@ -97,7 +96,7 @@ def over_tcp(
         for number, node in enumerate(cluster.network.servers):
             cluster.network.shape_link(node, RATE_MBIT / 2 if slow_server and number == 0 else RATE_MBIT)
         cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
-        cluster.start_servers(*server_options)
+        cluster.start_servers()
         start_ranks(cluster, more or {})
         yield cluster
 
@@ -107,13 +106,12 @@ def over_shared_memory(
     more: dict[int, list[str]] | None = None,
     usual: list[str] | None = None,
     slow_server: bool = False,
-    server_options: tuple[str, ...] = (),
     server_count: int = SERVERS,
 ) -> Iterator[Cluster]:
     """`more`: of ranks, options in place of the usual ones. Without servers the ranks reduce within their node."""
     with Cluster() as cluster:
         cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
-        servers = [cluster.start_server(f"server-{number}", *server_options) for number in range(server_count)]
+        servers = [cluster.start_server(f"server-{number}") for number in range(server_count)]
         for rank in range(RANKS):
             own = ["--node-reduce", "off", "--min-servers", str(server_count)] if servers else ["--node-reduce", "host"]
             cluster.start_perf_rank(rank, RANKS, *OPTIONS, *own, *(more or {}).get(rank, usual or compute()))
@@ -126,21 +124,9 @@ def cases() -> list[Case]:
     half = {SLOW: (RATE_MBIT / 2, RATE_MBIT)}
     server = "server server-0: slow-server"
     two = {1: compute(2 * LATE_US)}
-    four = ("--window", "64K")
-    small = {rank: [*compute(), "--chunk-bytes", "16K"] for rank in range(RANKS)}
     return [
         Case("20 ms more compute", {"rank 2: late-compute"}, lambda: over_tcp(more=late)),
-        Case(
-            "20 ms more compute, four small chunks in flight",
-            {"rank 2: late-compute"},
-            lambda: over_tcp(more=small | {SLOW: [*compute(LATE_US), "--chunk-bytes", "16K"]}, server_options=four),
-        ),
         Case("half a link's rate", {"rank 2: slow-link"}, lambda: over_tcp(rates=half)),
-        Case(
-            "half a link's rate, four small chunks in flight",
-            {"rank 2: slow-link"},
-            lambda: over_tcp(more=small, rates=half, server_options=four),
-        ),
         Case(
             "a slow reader: half the rate of the way to the rank",
             {"rank 2: slow-reader"},
@@ -152,26 +138,7 @@ def cases() -> list[Case]:
             {"rank 1: late-compute", "rank 2: slow-link"},
             lambda: over_tcp(more=two, rates=half),
         ),
-        Case(
-            "a slow reader, four small chunks in flight",
-            {"rank 2: slow-reader"},
-            lambda: over_tcp(more=small, rates={SLOW: (RATE_MBIT, RATE_MBIT / 2)}, server_options=four),
-        ),
-        Case(
-            "two at once, four small chunks in flight",
-            {"rank 1: late-compute", "rank 2: slow-link"},
-            lambda: over_tcp(
-                more=small | {1: [*compute(2 * LATE_US), "--chunk-bytes", "16K"]}, rates=half, server_options=four
-            ),
-        ),
         Case("20 ms more compute, shared memory", {"rank 2: late-compute"}, lambda: over_shared_memory(more=late)),
-        Case(
-            "20 ms more compute, shared memory, four small chunks in flight",
-            {"rank 2: late-compute"},
-            lambda: over_shared_memory(
-                more=small | {SLOW: [*compute(LATE_US), "--chunk-bytes", "16K"]}, server_options=four
-            ),
-        ),
         Case(
             "20 ms more compute, one node without servers",
             {"rank 2: late-compute"},

@@ -1,4 +1,4 @@
-"""clang's -Wthread-safety over the sources that have a mutex (process/mutex.h): what it guards is touched with it alone.
+"""clang's -Wthread-safety over the sources that have a mutex (process/mutex.h): what it guards is touched with it.
 
 Only the analysis: nothing is generated. Headers that are not ours are compiled once for all sources.
 """

@@ -56,12 +56,10 @@ TEST_F(ServerConfigTest, EveryOptionCanComeFromTheEnvironment) {
                   {"SHOAL_SERVER_NAME", "shoal-3"},
                   {"SHOAL_SERVER_IO_THREADS", "4"},
                   {"SHOAL_SERVER_SLOT_MEMORY", "1G"},
-                  {"SHOAL_SERVER_WINDOW", "2M"},
                   {"SHOAL_SERVER_PORT_BASE", "20000"},
                   {"SHOAL_SERVER_NET_DEVICE", "eth0"},
                   {"SHOAL_SERVER_TRANSPORTS", "rc,tcp"},
                   {"SHOAL_SERVER_WEIGHT", "3"},
-                  {"SHOAL_SERVER_SPIN", "50"},
                   {"SHOAL_SERVER_TIMEOUT", "1000"},
                   {"SHOAL_SERVER_DRAIN_TIMEOUT", "0"}};
   EXPECT_TRUE(Read({}).ok());
@@ -70,12 +68,10 @@ TEST_F(ServerConfigTest, EveryOptionCanComeFromTheEnvironment) {
   EXPECT_EQ(config_.name, "shoal-3");
   EXPECT_EQ(config_.io_threads, 4u);
   EXPECT_EQ(config_.slot_memory_bytes, 1u << 30);
-  EXPECT_EQ(config_.window_bytes, 2u << 20);
   EXPECT_EQ(config_.port_base, 20000u);
   EXPECT_EQ(config_.net_device, "eth0");
   EXPECT_EQ(config_.transports, "rc,tcp");
   EXPECT_EQ(config_.weight, 3u);
-  EXPECT_EQ(config_.spin_us, 50u);
   EXPECT_EQ(config_.timeout_ms, 1000u);
   EXPECT_EQ(config_.drain_timeout_ms, 0u);
 }
@@ -108,7 +104,6 @@ TEST_F(ServerConfigTest, EachIoThreadNeedsSlotMemory) {
 TEST_F(ServerConfigTest, ValuesOutOfRangeAreRefused) {
   ExpectRefused(With({"--io-threads", "0"}), "from 1 to 64");
   ExpectRefused(With({"--weight", "65"}), "from 1 to 64");
-  ExpectRefused(With({"--window", "4G"}), "at most");
   ExpectRefused(With({"--transports", ""}), "--transports is empty");
   ExpectRefused(With({"--sloth-memory", "1G"}), "did you mean --slot-memory?");
 }
