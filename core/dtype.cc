@@ -46,6 +46,8 @@ size_t DataTypeSize(DataType type) {
   return 0;
 }
 
+bool CanReduce(DataType type, ReduceOp op) { return op != ReduceOp::kPremulSum || type <= DataType::kBfloat16; }
+
 std::string_view DataTypeName(DataType type) {
   for (const DataTypeRow& row : kDataTypes) {
     if (row.type == type) return row.name;

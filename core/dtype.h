@@ -24,8 +24,8 @@ enum class DataType : uint8_t {
 };
 
 // kAvg divides the sum by the number of contributions (integers: truncated towards zero). kPremulSum multiplies each
-// contribution by a factor that all ranks agree on, then sums. kProd, kMin and kMax as named; a NaN in any input of
-// kMin or kMax gives NaN.
+// contribution by a factor that all ranks agree on, then sums; of floating types alone. kProd, kMin and kMax as named;
+// a NaN in any input of kMin or kMax gives NaN.
 enum class ReduceOp : uint8_t {
   kSum = 1,
   kAvg = 2,
@@ -37,6 +37,9 @@ enum class ReduceOp : uint8_t {
 
 // Bytes of one element.
 size_t DataTypeSize(DataType type);
+
+// False: kPremulSum of integers.
+bool CanReduce(DataType type, ReduceOp op);
 
 // "float32", "bfloat16", ...; "sum", "avg", ...: the names that users read and type.
 std::string_view DataTypeName(DataType type);

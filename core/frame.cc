@@ -96,6 +96,11 @@ absl::Status CheckPayloadFields(const FrameHeader& header) {
   if (header.chunk.value() >= kMaxChunksPerBucket) {
     return absl::InvalidArgumentError("the frame's chunk number is out of range");
   }
+  if (!CanReduce(header.dtype, header.reduce_op)) {
+    return absl::InvalidArgumentError(absl::StrCat("the frame asks for premul-sum of ",
+                                                   std::string(DataTypeName(header.dtype)),
+                                                   ", which only floating types have"));
+  }
   if (!std::isfinite(header.premul_factor)) return absl::InvalidArgumentError("the frame's factor is not finite");
   if (header.op == OpNumber(0)) return absl::InvalidArgumentError("the push or result frame has no op number");
   return absl::OkStatus();

@@ -201,6 +201,7 @@ absl::Status RunBenchmark(const PerfOptions& options, Session* session,
                           const std::function<void(const std::string&)>& complain) {
   for (const DataType dtype : options.dtypes) {
     for (const ReduceOp op : options.ops) {
+      if (!CanReduce(dtype, op)) continue;
       for (const uint64_t bytes : SweepSizes(options)) {
         const std::string what = absl::StrCat(bytes, " bytes of ", std::string(DataTypeName(dtype)), ", ",
                                               std::string(ReduceOpName(op)), ": ");

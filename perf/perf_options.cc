@@ -157,6 +157,13 @@ void Declare(PerfOptions* options, OptionTable* table) {
 }
 
 absl::Status CheckSweep(PerfOptions* options) {
+  const bool can_reduce = std::ranges::any_of(options->dtypes, [options](DataType dtype) {
+    return std::ranges::any_of(options->ops, [dtype](ReduceOp op) { return CanReduce(dtype, op); });
+  });
+  if (!can_reduce) {
+    return absl::InvalidArgumentError(absl::StrCat("--op premul-sum is for floating types, and --datatype is ",
+                                                   std::string(DataTypeName(options->dtypes.front()))));
+  }
   if (options->max_bytes == 0) options->max_bytes = options->min_bytes;
   if (options->max_bytes < options->min_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("--maxbytes ", options->max_bytes, " is below --minbytes ",

@@ -101,9 +101,6 @@ class IntegerExpectation {
       case ReduceOp::kProd:
         total_ = count_ == 0 ? wide : total_ * wide;
         break;
-      case ReduceOp::kPremulSum:
-        total_ += static_cast<uint64_t>(static_cast<int64_t>(static_cast<double>(value) * kPerfPremulFactor));
-        break;
       default:
         total_ += wide;
     }

@@ -28,7 +28,8 @@ struct ConvertKernels {
 
 struct KernelTable {
   const char* name;
-  ReduceKernel kernels[kReduceDataTypes][kReduceOps];  // [number of DataType - 1][number of ReduceOp - 1]
+  // [number of DataType - 1][number of ReduceOp - 1]; nullptr where CanReduce of core/dtype.h says no.
+  ReduceKernel kernels[kReduceDataTypes][kReduceOps];
   ConvertKernels float16;
   ConvertKernels bfloat16;
 };

@@ -19,9 +19,9 @@
 
 #include "core/dtype.h"
 #include "reduce/convert_template.h"
+#include "reduce/divided_integer.h"
 #include "reduce/element.h"
 #include "reduce/kernel_table.h"
-#include "reduce/scaled_integer.h"
 
 namespace shoal {
 namespace {
@@ -36,18 +36,6 @@ constexpr BlockShape kCachedBlock = {8, 4, 4096};
 constexpr BlockShape kLongBlock = {12, 12, 131072};
 constexpr size_t kCachedInputBytes = 8u << 20;  // more than that, all inputs together, is taken to be in memory
 constexpr size_t kTileParts = kVectorBytes == 64 ? 4 : 8;  // registers
-
-template <DataType type, ReduceOp op>
-struct ElementFor {
-  using Type = Element<type>;
-};
-// clang-format off
-template <> struct ElementFor<DataType::kInt8, ReduceOp::kPremulSum> { using Type = ScaledInteger<int8_t>; };
-template <> struct ElementFor<DataType::kInt16, ReduceOp::kPremulSum> { using Type = ScaledInteger<int16_t>; };
-template <> struct ElementFor<DataType::kInt32, ReduceOp::kPremulSum> { using Type = ScaledInteger<int32_t>; };
-template <> struct ElementFor<DataType::kInt64, ReduceOp::kPremulSum> { using Type = ScaledInteger<int64_t>; };
-template <> struct ElementFor<DataType::kUint8, ReduceOp::kPremulSum> { using Type = ScaledInteger<uint8_t>; };
-// clang-format on
 
 template <typename Element, ReduceOp op>
 typename Element::Part Fold(typename Element::Part kept, typename Element::Part next) {
@@ -76,13 +64,9 @@ struct Kernel {
   static void Take(const std::byte* input, double factor, Part* parts, size_t bytes = sizeof(Storeds)) {
     Storeds stored{};
     __builtin_memcpy(&stored, input, bytes);
-    if constexpr (op == ReduceOp::kPremulSum && Element::kIsInteger) {
-      Element::LoadScaled(stored, factor, parts);
-    } else {
-      Element::Load(stored, parts);
-      if constexpr (op == ReduceOp::kPremulSum) {
-        for (size_t p = 0; p < kParts; ++p) parts[p] *= static_cast<Accumulator>(factor);
-      }
+    Element::Load(stored, parts);
+    if constexpr (op == ReduceOp::kPremulSum) {
+      for (size_t p = 0; p < kParts; ++p) parts[p] *= static_cast<Accumulator>(factor);
     }
   }
 
@@ -194,7 +178,10 @@ struct Kernel {
 
 template <DataType type, ReduceOp op>
 constexpr ReduceKernel KernelFor() {
-  return &Kernel<typename ElementFor<type, op>::Type, op>::Run;
+  if constexpr (op == ReduceOp::kPremulSum && Element<type>::kIsInteger)
+    return nullptr;
+  else
+    return &Kernel<Element<type>, op>::Run;
 }
 
 template <DataType type>

@@ -26,7 +26,7 @@ struct ReduceSpec {
 
 // output[i] = op over inputs[0][i], inputs[1][i], ...; the divisor of kAvg is the number of ranks. `output` may be one
 // of the inputs, but must not overlap one in part. Between 1 and kMaxReduceInputs inputs of element_count elements
-// each, of at least 1 and together at most kMaxReduceInputs ranks.
+// each, of at least 1 and together at most kMaxReduceInputs ranks. CanReduce(spec.dtype, spec.op) holds.
 void Reduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, std::byte* output, size_t element_count);
 
 // "avx512", "avx2" or "portable": the kernels that this processor runs (chosen once, by cpuid).

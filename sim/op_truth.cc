@@ -185,6 +185,7 @@ OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op
   plan.order_matters = false;
   plan.dtype = kAllTypes[random.Below(std::size(kAllTypes))];
   plan.reduce_op = kAllOps[random.Below(std::size(kAllOps))];
+  if (!CanReduce(plan.dtype, plan.reduce_op)) plan.reduce_op = ReduceOp::kSum;
   if (plan.reduce_op == ReduceOp::kPremulSum) plan.premul_factor = static_cast<double>(random.Between(1, 8)) / 4;
   return plan;
 }

@@ -185,6 +185,7 @@ int Types(size_t input_count, size_t bytes) {
     for (int op = 1; op <= kReduceOps; ++op) {
       for (const KernelTable* const* table = RunnableKernels(); *table != nullptr; ++table) {
         const ReduceKernel kernel = (*table)->kernels[type - 1][op - 1];
+        if (kernel == nullptr) continue;
         double best_s = 1e9;
         for (int run = 0; run < kRunsPerType; ++run) {
           const double start = ThreadSeconds();

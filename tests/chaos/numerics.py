@@ -19,6 +19,7 @@ DTYPES = {
     8: ("int64", numpy.int64),
     9: ("uint8", numpy.uint8),
 }
+# PREMUL_SUM is for those that have a NaN.
 QUIET_NAN = {"float32": 0x7FC00000, "float64": 0x7FF8000000000000, "float16": 0x7E00, "bfloat16": 0x7FC0}
 
 
@@ -63,13 +64,11 @@ def reduce_floats(inputs: list[numpy.ndarray], op: int, factor: float, ranks: in
     return total / kind(ranks) if op == AVG else total
 
 
-def reduce_integers(inputs: list[numpy.ndarray], op: int, factor: float, ranks: int) -> numpy.ndarray:
+def reduce_integers(inputs: list[numpy.ndarray], op: int, ranks: int) -> numpy.ndarray:
     kind = inputs[0].dtype
-    if op == PREMUL_SUM:
-        inputs = [scaled_integers(values, factor) for values in inputs]
     total = inputs[0].copy()
     for values in inputs[1:]:
-        if op in (SUM, AVG, PREMUL_SUM):
+        if op in (SUM, AVG):
             total = total + values
         elif op == PROD:
             total = total * values
@@ -80,17 +79,6 @@ def reduce_integers(inputs: list[numpy.ndarray], op: int, factor: float, ranks: 
     count = kind.type(ranks)
     rounded_down = total // count
     return rounded_down + ((total % count != 0) & (total < 0)).astype(kind)
-
-
-def scaled_integers(values: numpy.ndarray, factor: float) -> numpy.ndarray:
-    """Times the factor in double, truncated towards zero, kept within the type's range."""
-    limits = numpy.iinfo(values.dtype)
-    product = numpy.trunc(values.astype(numpy.float64) * factor)
-    inside = (product > float(limits.min)) & (product < float(limits.max))
-    kept = numpy.where(inside, product, 0.0).astype(values.dtype)
-    kept[product >= float(limits.max)] = limits.max
-    kept[product <= float(limits.min)] = limits.min
-    return kept
 
 
 def expected(
@@ -125,7 +113,7 @@ def reduced(
             return widen(narrow(reduce_floats(crossed, op, factor, ranks), wire_name), wire_name)
         if name in QUIET_NAN:
             return quiet_nans(reduce_floats(inputs, op, factor, ranks), name)
-        return reduce_integers(inputs, op, factor, ranks)
+        return reduce_integers(inputs, op, ranks)
 
 
 def same_bits(one: numpy.ndarray, other: numpy.ndarray) -> bool:

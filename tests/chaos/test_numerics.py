@@ -54,12 +54,6 @@ def test_integers_wrap_and_avg_truncates_towards_zero():
     assert expected([numpy.array([7], numpy.uint8)] * 2, UINT8, AVG).tolist() == [7]
 
 
-def test_premul_of_integers_is_truncated_and_kept_within_the_type():
-    values = numpy.array([3, -3, 2**31 - 1, -(2**31)], numpy.int32)
-    assert expected([values], INT32, PREMUL_SUM, 0.5).tolist() == [1, -1, 1073741823, -1073741824]
-    assert expected([values], INT32, PREMUL_SUM, 3.0).tolist() == [9, -9, 2**31 - 1, -(2**31)]
-
-
 def test_premul_of_floats_rounds_product_and_sum_apart():
     a, b = floats(1.0 + 2**-23), floats(-1.0)
     factor = 1.0 + 2**-23

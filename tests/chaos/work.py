@@ -3,7 +3,7 @@
 import dataclasses
 import random
 
-from chaos.numerics import DTYPES, OPS
+from chaos.numerics import DTYPES, OPS, QUIET_NAN
 from chaos.shape import Job
 
 WIRES = ("none", "none", "none", "bf16", "fp16")
@@ -64,6 +64,7 @@ def draw_op(job: Job, source: random.Random, ranks: int) -> Op:
     dtype = FLOAT32 if job.plain else source.choice([FLOAT32, *DTYPES])
     size = int(job.least_bytes * (job.most_bytes / job.least_bytes) ** source.random())
     itemsize = DTYPES[dtype][1]().itemsize
-    op = OPS["sum"] if job.plain else source.choice(list(OPS.values()))
+    ops = [number for name, number in OPS.items() if name != "premul-sum" or DTYPES[dtype][0] in QUIET_NAN]
+    op = OPS["sum"] if job.plain else source.choice(ops)
     offsets = tuple(source.randrange(1 << 16) for _ in range(ranks))
     return Op(dtype, op, source.choice((0.5, -1.25, 3.0)), max(1, size // itemsize), offsets)

@@ -145,6 +145,7 @@ class ServerUnderFuzz {
     header.bucket_elements = input_.TakeOneOf(kBucketElements);
     header.dtype = *DataTypeFromWire(static_cast<uint8_t>(1 + input_.TakeBelow(9)));
     header.reduce_op = *ReduceOpFromWire(static_cast<uint8_t>(1 + input_.TakeBelow(6)));
+    if (!CanReduce(header.dtype, header.reduce_op)) header.reduce_op = ReduceOp::kSum;
     const auto plan = MakeBucketPlan(header.bucket_elements, header.dtype, input_.TakeOneOf(kChunkBytes));
     if (plan.ok()) {
       header.chunk = ChunkNumber(input_.TakeBelow(4) % plan->chunk_count);

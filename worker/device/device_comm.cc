@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -69,43 +67,21 @@ struct Scalar {
 };
 
 template <typename Number>
-std::optional<Scalar> ScalarAs(double factor) {
-  if constexpr (std::numeric_limits<Number>::is_integer) {
-    // The upper bound is no number of the type, but, other than the highest one, a double.
-    const double end = std::ldexp(1.0, std::numeric_limits<Number>::digits);
-    const auto lowest = static_cast<double>(std::numeric_limits<Number>::lowest());
-    if (!(factor >= lowest && factor < end) || factor != std::trunc(factor)) return std::nullopt;
-  }
+Scalar ScalarAs(double factor) {
   Scalar scalar;
   const auto number = static_cast<Number>(factor);
   std::memcpy(scalar.bytes, &number, sizeof(number));
   return scalar;
 }
 
-std::optional<Scalar> ScalarOf(DataType dtype, double factor) {
-  switch (dtype) {
-    case DataType::kFloat64:
-      return ScalarAs<double>(factor);
-    case DataType::kFloat16:
-    case DataType::kBfloat16: {
-      const std::optional<Scalar> wide = ScalarAs<float>(factor);
-      Scalar narrow;
-      NarrowFloat32(dtype, wide->bytes, narrow.bytes, 1);
-      return narrow;
-    }
-    case DataType::kInt8:
-      return ScalarAs<int8_t>(factor);
-    case DataType::kInt32:
-      return ScalarAs<int32_t>(factor);
-    case DataType::kInt64:
-      return ScalarAs<int64_t>(factor);
-    case DataType::kUint8:
-      return ScalarAs<uint8_t>(factor);
-    case DataType::kFloat32:
-    case DataType::kInt16:
-      break;
-  }
-  return ScalarAs<float>(factor);
+// Of a floating type.
+Scalar ScalarOf(DataType dtype, double factor) {
+  if (dtype == DataType::kFloat64) return ScalarAs<double>(factor);
+  const Scalar wide = ScalarAs<float>(factor);
+  if (dtype == DataType::kFloat32) return wide;
+  Scalar narrow;
+  NarrowFloat32(dtype, wide.bytes, narrow.bytes, 1);
+  return narrow;
 }
 
 // Of the parts, where they have one length; 0: they have not.
@@ -246,16 +222,9 @@ absl::Status DeviceComm::AwaitPut(const char* what, const std::function<absl::St
   }
 }
 
-absl::Status DeviceComm::CheckReduces(DataType dtype, ReduceOp op, double premul_factor) {
-  const std::string_view name = DataTypeName(dtype);
-  if (op == ReduceOp::kPremulSum && !ScalarOf(dtype, premul_factor).has_value()) {
-    return absl::UnimplementedError(absl::StrCat(
-        "a tensor of ", absl::string_view(name.data(), name.size()), " on a device can't be multiplied by ",
-        premul_factor,
-        " among the ranks of its node: NCCL multiplies integers by integers of their type; use another dtype, or send "
-        "it to the servers from each rank (SHOAL_NODE_REDUCE=off)"));
-  }
+absl::Status DeviceComm::CheckReduces(DataType dtype) {
   if (TypeOf(dtype).has_value()) return absl::OkStatus();
+  const std::string_view name = DataTypeName(dtype);
   return absl::UnimplementedError(absl::StrCat(
       "a tensor of ", absl::string_view(name.data(), name.size()),
       " on a device can't be reduced among the ranks of its node: NCCL has no such type; use another dtype, or send it "
@@ -264,7 +233,7 @@ absl::Status DeviceComm::CheckReduces(DataType dtype, ReduceOp op, double premul
 
 absl::Status DeviceComm::Reduce(cuda::Stream stream, std::byte* tensor, uint64_t element_count, DataType dtype,
                                 ReduceOp op, double premul_factor, bool all) {
-  if (absl::Status status = CheckReduces(dtype, op, premul_factor); !status.ok()) return status;
+  if (absl::Status status = CheckReduces(dtype); !status.ok()) return status;
   const Collective collective{
       .stream = stream, .tensor = tensor, .element_count = element_count, .dtype = dtype, .type = *TypeOf(dtype)};
   return Call("a reduction", [&]() SHOAL_REQUIRES(mutex_) -> absl::Status {
@@ -276,7 +245,7 @@ absl::Status DeviceComm::Reduce(cuda::Stream stream, std::byte* tensor, uint64_t
 }
 
 absl::Status DeviceComm::Gather(cuda::Stream stream, std::byte* tensor, uint64_t element_count, DataType dtype) {
-  if (absl::Status status = CheckReduces(dtype, ReduceOp::kSum, 1); !status.ok()) return status;
+  if (absl::Status status = CheckReduces(dtype); !status.ok()) return status;
   const Collective collective{
       .stream = stream, .tensor = tensor, .element_count = element_count, .dtype = dtype, .type = *TypeOf(dtype)};
   return Call("a gathering", [&]() SHOAL_REQUIRES(mutex_) { return PutGather(collective); });
@@ -286,7 +255,7 @@ absl::StatusOr<nccl::RedOp> DeviceComm::FindPremulSum(DataType dtype, nccl::Data
   const bool is_known = premul_sum_ != nullptr && premul_sum_->dtype == dtype &&
                         std::bit_cast<uint64_t>(premul_sum_->factor) == std::bit_cast<uint64_t>(factor);
   if (is_known) return premul_sum_->op;
-  Scalar scalar = *ScalarOf(dtype, factor);  // CheckReduces has seen that there is one
+  Scalar scalar = ScalarOf(dtype, factor);
   // NCCL has read it when a collective's call has returned.
   if (premul_sum_ != nullptr) {
     const nccl::Result destroyed = api_->red_op_destroy(premul_sum_->op, comm_);

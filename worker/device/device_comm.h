@@ -57,15 +57,14 @@ class DeviceComm {
   DeviceComm(const DeviceComm&) = delete;
   DeviceComm& operator=(const DeviceComm&) = delete;
 
-  // OK, or Unimplemented: NCCL has no such type, or integers are to be multiplied by what is no integer of theirs; the
-  // text says what to do.
-  static absl::Status CheckReduces(DataType dtype, ReduceOp op, double premul_factor);
+  // OK, or Unimplemented: NCCL has no such type; the text says what to do.
+  static absl::Status CheckReduces(DataType dtype);
 
   // Puts kernels into the stream, in place: after them this rank's part holds the node's sum. The stream is
-  // not a thread's default one: NCCL's thread has another. kPremulSum multiplies each contribution first. kAvg is
-  // summed, and divided by the number of ranks if they are `all` of the group. Internal: what NCCL said; no further
-  // call succeeds then. Aborted: Abort was called. Unimplemented: as CheckReduces; nothing was put into the stream.
-  // (Products of integers wrap around; the host's and the servers' do not.)
+  // not a thread's default one: NCCL's thread has another. kPremulSum, of floating types, multiplies each contribution
+  // first. kAvg is summed, and divided by the number of ranks if they are `all` of the group. Internal: what NCCL said;
+  // no further call succeeds then. Aborted: Abort was called. Unimplemented: as CheckReduces; nothing was put into the
+  // stream. (Products of integers wrap around; the host's and the servers' do not.)
   absl::Status Reduce(cuda::Stream stream, std::byte* tensor, uint64_t element_count, DataType dtype, ReduceOp op,
                       double premul_factor, bool all = false);
   // Likewise: after them the tensor holds each rank's part as that rank has it.

@@ -225,6 +225,11 @@ absl::StatusOr<SubmitCommand> ReadCall(const GroupInfo& group, void* data, uint6
   if (!reduce_op.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat("options->op is ", op_number, "; see shoal_reduce_op"));
   }
+  if (!CanReduce(*dtype, *reduce_op)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor of ", std::string(DataTypeName(*dtype)),
+                     " can't be multiplied by a factor: premul-sum is for floating types; use sum"));
+  }
   if (*reduce_op == ReduceOp::kPremulSum && !std::isfinite(options->premul_factor)) {
     return absl::InvalidArgumentError(
         absl::StrCat("options->premul_factor is ", options->premul_factor, "; give a finite number"));

@@ -358,7 +358,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
     if (absl::Status takes = CheckTakesDevices(*group); !takes.ok()) return takes;
     devices = group->local_devices();
     if (devices != nullptr) {
-      absl::Status reduces = DeviceComm::CheckReduces(dtype, call.reduce_op, call.premul_factor);
+      absl::Status reduces = DeviceComm::CheckReduces(dtype);
       if (reduces.ok()) reduces = devices->CheckDevice(place.device);
       if (!reduces.ok()) return reduces;
     }

@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 
 #include "gmock/gmock.h"
 #include "net/shm/shm_transport.h"
@@ -21,12 +20,12 @@ using ::testing::Not;
 class Recorders {
  public:
   FlightRecorder* Make() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return &recorders_.emplace_back();
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::deque<FlightRecorder> recorders_;  // under mutex_
 };
 

@@ -133,6 +133,12 @@ TEST(Frame, FieldsOfAPushAreCheckedBeforeAnybodyUsesThem) {
   EXPECT_THAT(Complaint([](FrameHeader* h) { h->chunk = ChunkNumber(kMaxChunksPerBucket); }),
               HasSubstr("chunk number"));
   EXPECT_THAT(Complaint([](FrameHeader* h) { h->op = OpNumber(0); }), HasSubstr("op number"));
+  EXPECT_THAT(Complaint([](FrameHeader* h) {
+                h->reduce_op = ReduceOp::kPremulSum;
+                h->dtype = DataType::kInt16;
+                h->narrowed = false;
+              }),
+              HasSubstr("premul-sum of int16"));
   for (double factor : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     EXPECT_THAT(Complaint([factor](FrameHeader* h) { h->premul_factor = factor; }), HasSubstr("not finite"));
   }

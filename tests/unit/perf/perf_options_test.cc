@@ -158,6 +158,7 @@ TEST(PerfOptions, WrongCommandLinesSayWhatToWrite) {
   EXPECT_THAT(ErrorOf({"--spawn", "2", "-b", "2M", "-e", "1M"}), HasSubstr("--maxbytes"));
   EXPECT_THAT(ErrorOf({"--spawn", "2", "-d", "complex"}), HasSubstr("bfloat16"));
   EXPECT_THAT(ErrorOf({"--spawn", "2", "-o", "band"}), HasSubstr("premul-sum"));
+  EXPECT_THAT(ErrorOf({"--spawn", "2", "-o", "premul-sum", "-d", "int8"}), HasSubstr("--datatype is int8"));
   EXPECT_THAT(ErrorOf({"--spawn", "2", "-n", "0"}), HasSubstr("-n"));
   EXPECT_THAT(ErrorOf({"--spawn", "2", "--in-flight", "0"}), HasSubstr("--in-flight"));
   EXPECT_THAT(ErrorOf({"--spawn", "2", "--chunk-bytes", "100"}), HasSubstr("--chunk-bytes"));

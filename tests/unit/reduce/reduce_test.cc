@@ -117,6 +117,17 @@ TEST(Reduce, NoOtherOpKnowsOfHowManyRanksAnInputIs) {
   }
 }
 
+TEST(Reduce, ThereIsAKernelForWhatCanBeReducedAndForNothingElse) {
+  for (const KernelTable* table : AllKernels()) {
+    for (int type = 1; type <= kReduceDataTypes; ++type) {
+      for (int op = 1; op <= kReduceOps; ++op) {
+        const ReduceSpec spec{static_cast<DataType>(type), static_cast<ReduceOp>(op)};
+        EXPECT_EQ(KernelOf(*table, spec) != nullptr, CanReduce(spec.dtype, spec.op)) << Describe(*table, spec);
+      }
+    }
+  }
+}
+
 TEST(Reduce, MostInputsAllowed) {
   for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
     for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {

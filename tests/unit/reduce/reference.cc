@@ -39,18 +39,6 @@ Number Wrap(Int128 value) {
 }
 
 template <typename Number>
-Number Scaled(Number value, double factor) {
-  if constexpr (std::is_floating_point_v<Number>) return value * static_cast<Number>(factor);
-  const long double product = static_cast<double>(value) * factor;
-  if (std::isnan(product)) return 0;
-  if (product >= static_cast<long double>(std::numeric_limits<Number>::max()))
-    return std::numeric_limits<Number>::max();
-  if (product <= static_cast<long double>(std::numeric_limits<Number>::min()))
-    return std::numeric_limits<Number>::min();
-  return static_cast<Number>(std::trunc(product));
-}
-
-template <typename Number>
 Number Combine(ReduceOp op, Number kept, Number next) {
   if (op == ReduceOp::kMin || op == ReduceOp::kMax) {
     if (kept != kept) return kept;
@@ -77,7 +65,9 @@ void ReduceAs(const ReduceSpec& spec, std::span<const std::byte* const> inputs, 
       typename Type::Stored stored;
       std::memcpy(&stored, inputs[k] + i * sizeof(stored), sizeof(stored));
       Number value = Type::Load(stored);
-      if (spec.op == ReduceOp::kPremulSum) value = Scaled<Number>(value, spec.premul_factor);
+      if constexpr (std::is_floating_point_v<Number>) {
+        if (spec.op == ReduceOp::kPremulSum) value *= static_cast<Number>(spec.premul_factor);
+      }
       kept = k == 0 ? value : Combine<Number>(spec.op, kept, value);
     }
     if (spec.op == ReduceOp::kAvg) {
@@ -167,7 +157,8 @@ std::vector<ReduceSpec> AllSpecs() {
   std::vector<ReduceSpec> specs;
   for (int type = 1; type <= kReduceDataTypes; ++type) {
     for (int op = 1; op <= kReduceOps; ++op) {
-      specs.push_back({static_cast<DataType>(type), static_cast<ReduceOp>(op), 0.37});
+      const ReduceSpec spec{static_cast<DataType>(type), static_cast<ReduceOp>(op), 0.37};
+      if (CanReduce(spec.dtype, spec.op)) specs.push_back(spec);
     }
   }
   return specs;

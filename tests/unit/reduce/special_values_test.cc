@@ -118,16 +118,5 @@ TEST(SpecialValues, IntegerAverageTruncatesTowardsZero) {
   EXPECT_EQ(ReduceOne<uint8_t>(DataType::kUint8, ReduceOp::kAvg, {100, 101, 50}), 83);
 }
 
-TEST(SpecialValues, IntegerFactorsTruncateAndStopAtTheRange) {
-  EXPECT_EQ(ReduceOne<int32_t>(DataType::kInt32, ReduceOp::kPremulSum, {-3, 5}, 0.5), 1);  // -1 + 2
-  EXPECT_EQ(ReduceOne<int8_t>(DataType::kInt8, ReduceOp::kPremulSum, {100}, 1e300), 127);
-  EXPECT_EQ(ReduceOne<int8_t>(DataType::kInt8, ReduceOp::kPremulSum, {-100}, 1e300), -128);
-  EXPECT_EQ(ReduceOne<uint8_t>(DataType::kUint8, ReduceOp::kPremulSum, {100}, -1.0), 0);
-  EXPECT_EQ(ReduceOne<uint8_t>(DataType::kUint8, ReduceOp::kPremulSum, {255}, 1.001), 255);
-  EXPECT_EQ(ReduceOne<int64_t>(DataType::kInt64, ReduceOp::kPremulSum, {INT64_MAX}, 1.0), INT64_MAX);
-  EXPECT_EQ(ReduceOne<int64_t>(DataType::kInt64, ReduceOp::kPremulSum, {INT64_MIN}, 1.0), INT64_MIN);
-  EXPECT_EQ(ReduceOne<int64_t>(DataType::kInt64, ReduceOp::kPremulSum, {7}, std::nan("")), 0);
-}
-
 }  // namespace
 }  // namespace shoal

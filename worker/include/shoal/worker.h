@@ -76,7 +76,7 @@ typedef enum shoal_dtype {
 typedef enum shoal_reduce_op {
   SHOAL_SUM = 1,
   SHOAL_AVG = 2,        /* sum divided by the number of ranks */
-  SHOAL_PREMUL_SUM = 3, /* sum of factor * input */
+  SHOAL_PREMUL_SUM = 3, /* sum of factor * input, of floating types */
   SHOAL_MIN = 4,
   SHOAL_MAX = 5,
   SHOAL_PROD = 6

@@ -133,12 +133,6 @@ inline std::vector<std::byte> BytesOf(DataType dtype, const std::vector<double>&
 
 inline double InputOf(uint32_t rank, uint64_t element) { return 1.0 + static_cast<double>((element + rank) % 3); }
 
-inline double FactorOf(DataType dtype) {
-  const bool is_integer =
-      dtype == DataType::kInt8 || dtype == DataType::kUint8 || dtype == DataType::kInt32 || dtype == DataType::kInt64;
-  return is_integer ? 2 : 0.5;
-}
-
 inline double ResultOf(ReduceOp op, double factor, uint32_t size, uint64_t element) {
   double result = op == ReduceOp::kPremulSum ? factor * InputOf(0, element) : InputOf(0, element);
   for (uint32_t rank = 1; rank < size; ++rank) {
@@ -225,7 +219,7 @@ void WithRanks(uint32_t size, Function function) {
 }
 
 inline void ReduceAndGather(Rank* rank, uint32_t number, uint32_t size, uint64_t count, DataType dtype, ReduceOp op) {
-  const double factor = FactorOf(dtype);
+  constexpr double factor = 0.5;
   std::vector<double> input(count);
   std::vector<double> expected(count);
   for (uint64_t i = 0; i < count; ++i) {

@@ -407,6 +407,9 @@ TEST_F(WorkerCApiTest, WrongAllReducesAreRefusedAtOnce) {
     call.op = SHOAL_PREMUL_SUM;
     call.premul_factor = std::numeric_limits<double>::infinity();
     EXPECT_THAT(error_of(data.data(), 1, call), HasSubstr("finite"));
+    call.premul_factor = 2;
+    call.dtype = SHOAL_INT32;
+    EXPECT_THAT(error_of(data.data(), 1, call), HasSubstr("a tensor of int32 can't be multiplied by a factor"));
     shoal_error error = {};
     EXPECT_EQ(shoal_all_reduce(rank.group(), data.data(), 1, &options, nullptr, &error), SHOAL_INVALID_ARGUMENT);
     EXPECT_THAT(error.message, HasSubstr("op is NULL"));
