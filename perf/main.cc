@@ -7,6 +7,7 @@
 #include "perf/perf_options.h"
 #include "perf/rank_process.h"
 #include "perf/way.h"
+#include "process/open_files.h"
 #include "shoal/worker.h"
 
 int main(int argc, char** argv) {
@@ -21,6 +22,7 @@ int main(int argc, char** argv) {
     std::fputs(options->answer.c_str(), stdout);
     return shoal::kExitOk;
   }
+  shoal::RaiseOpenFileLimit();
   if (!options->way.empty()) return shoal::RunWay(*options);
   return options->spawn > 0 ? shoal::RunLocalRanks(*options, arguments) : shoal::RunRank(*options, arguments);
 }

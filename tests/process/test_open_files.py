@@ -22,9 +22,10 @@ def test_programs_raise_a_low_soft_limit_to_the_hard_one(cluster: Cluster):
     cluster.before_exec = allow(TOO_FEW, ENOUGH)
     scheduler = cluster.start_scheduler()
     server = cluster.start_server("alpha")
+    perf = cluster.start_perf_rank(0, 2)  # waits for the other rank
     cluster.before_exec = None
     assert len(digests(cluster.start_ranks(2))) == 1
-    for process in (scheduler, server):
+    for process in (scheduler, server, perf):
         limits = pathlib.Path(f"/proc/{process.pid}/limits").read_text()
         assert re.search(rf"^Max open files +{ENOUGH} +{ENOUGH} ", limits, re.MULTILINE), limits
 

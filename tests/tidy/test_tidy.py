@@ -101,7 +101,7 @@ MAY_INCLUDE = {
         "worker/rpc", "worker/colocated",
     },
     "cli": {"core", "process", "program", "proto"},
-    "perf": {"core", "program", "worker/include"},
+    "perf": {"core", "process", "program", "worker/include"},
     "sim": {
         "core", "process", "program", "reduce", "net", "net/shm", "server/machine", "server/lease", "server/loop",
         "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "scheduler/leading",
