@@ -85,6 +85,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 node_reduce=config.NODE_REDUCES.index(node_reduce) or config.NODE_REDUCE_BEST,
             )
         else:
+            membership.check_settings()
             options.store = meeting.store_alone(options.store)
         cpu_inner, cuda_inner = _inner_backends(options, ours.inner)
         settled = GroupOptions(wire=wire, node_reduce=node_reduce, inner=ours.inner)

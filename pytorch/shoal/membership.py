@@ -290,6 +290,14 @@ class Membership:
         return False
 
 
+def check_settings() -> None:
+    """Of a group of one rank, which uses none of them: a wrong one is an error also there, before the job gets a second
+    rank. Raises ValueError."""
+    config.warn_about_unknown_variables(os.environ)
+    config.read_config(os.environ, _query)
+    placement.local_place(os.environ)
+
+
 def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> tuple[Membership, dist.Store]:
     """The process's membership, and the group's part of the store. Joins the job if this is the process's first
     group."""
@@ -311,7 +319,11 @@ def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> tupl
         if options.global_ranks_in_group:
             store = _meet(options, membership.meeting_timeout(options.timeout))
             timeout = membership.join_timeout(options.timeout)
-            membership.join_alone(dist.get_rank(), dist.get_world_size(), timeout)
+            ranks = list(range(options.group_size))
+            meeting.all_do(
+                store, "join the job", ranks, options.group_rank, timeout,
+                lambda: membership.join_alone(dist.get_rank(), dist.get_world_size(), timeout),
+            )  # fmt: skip
         else:
             store = membership.join_with_store(options.store, options.group_rank, options.group_size, options.timeout)
     except BaseException:

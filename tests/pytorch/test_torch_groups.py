@@ -1,6 +1,8 @@
 """Sub-groups, and the life of groups and of the session."""
 
 import os
+import resource
+import time
 
 import pytest
 import torch
@@ -118,6 +120,31 @@ def one_rank_world() -> None:
 
 def test_a_world_of_one_needs_nothing():
     run_ranks(1, one_rank_world)
+
+
+@pytest.mark.parametrize(("variable", "value"), [("SHOAL_WIRE", "bf17"), ("LOCAL_WORLD_SIZE", "2(x1)")])
+def test_a_world_of_one_refuses_wrong_settings(variable: str, value: str):
+    [failure] = run_ranks(1, one_rank_world, environment={variable: value}, expect_failures=True)
+    assert failure.kind == "ValueError" and value in failure.message, failure.message
+
+
+def join_beside_gloo_with_few_files() -> str:
+    """On rank 0, in whose process others have used almost all that may be open."""
+    if dist.get_rank() == 0:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 30, hard))
+    begin = time.monotonic()
+    with pytest.raises(dist.DistBackendError) as caught:
+        dist.new_group(backend="shoal")
+    assert time.monotonic() - begin < 20, "it waited for the rank that can't join"
+    return str(caught.value)
+
+
+def test_a_rank_that_can_not_join_beside_gloo_tells_the_others_why(cluster):
+    environment = cluster.environment()
+    own, other = run_ranks(2, join_beside_gloo_with_few_files, environment=environment, backend="gloo")
+    assert "raise the limit with ulimit -n" in own, own
+    assert other.startswith("shoal: rank 0: ") and "raise the limit with ulimit -n" in other, other
 
 
 def give_options_to_gloo() -> None:

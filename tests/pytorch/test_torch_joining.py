@@ -208,6 +208,26 @@ def test_what_is_wrong_on_one_rank_is_told_to_the_others(
     assert f"rank {failing_rank}: " in other and value in other, other
 
 
+def join_again(make_group, variable: str, value: str) -> None:
+    os.environ[variable] = value
+    with pytest.raises((ValueError, dist.DistBackendError), match=value):
+        make_group()
+    assert not dist.is_initialized()
+    del os.environ[variable]
+    make_group()
+    tensor = torch.ones(1000)
+    dist.all_reduce(tensor)
+    assert (tensor == 2).all()
+
+
+@KINDS
+@pytest.mark.parametrize(("variable", "value"), [("SHOAL_WIRE", "bf17"), ("SHOAL_NET_DEVICE", "nonesuch")])
+def test_a_group_can_be_made_when_what_was_wrong_at_the_first_try_is_mended(
+    cluster: Cluster, kind: str, variable: str, value: str
+):
+    run_ranks(2, join_again, variable, value, environment=environment_of(kind, cluster) | SERVERS, init=False)
+
+
 def join_with_few_files(make_group) -> str:
     """On rank 0, in whose process others have used almost all that may be open."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
