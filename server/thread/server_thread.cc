@@ -4,12 +4,14 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/small_op.h"
 #include "process/clock.h"
+#include "process/mutex.h"
 #include "process/start_thread.h"
 #include "server/loop/inline_reducer.h"
 
@@ -22,6 +24,14 @@ bool AnyNew(const std::vector<AbsentRank>& now, const std::vector<AbsentRank>& b
   return std::any_of(now.begin(), now.end(), [&](const AbsentRank& rank) {
     return std::find(before.begin(), before.end(), rank) == before.end();
   });
+}
+
+// For as long as the process lives: its thread is stuck, and works with it when it goes on.
+void Keep(std::unique_ptr<ServerThread> stuck) {
+  static auto& mutex = *new Mutex;
+  static auto& kept = *new std::vector<std::unique_ptr<ServerThread>>;
+  const MutexLock lock(mutex);
+  kept.push_back(std::move(stuck));
 }
 
 }  // namespace
@@ -50,6 +60,14 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::Start(const ServerTh
                                                     [self = thread.get(), promise] { self->Run(promise.get()); });
   if (!started.ok()) return started.status();
   thread->thread_ = *std::move(started);
+  if (future.wait_for(std::chrono::nanoseconds(options.start_within_ns)) != std::future_status::ready) {
+    thread->thread_.detach();
+    Keep(std::move(thread));
+    return absl::DeadlineExceededError(
+        absl::StrCat("I/O thread ", options.index, " does not listen after ", options.start_within_ns / kNsPerMs,
+                     " ms: UCX or the kernel does not return from making its transport; see whether the network device "
+                     "works, and try again"));
+  }
   absl::StatusOr<Listening> listening = future.get();
   if (!listening.ok()) return listening.status();
   thread->address_ = std::move(listening->address);
@@ -115,10 +133,10 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   // Before anything is allocated here.
   const absl::Status moved = options_.place.has_value() ? MoveThisThread(*options_.place) : absl::OkStatus();
   recorder_.emplace();
-  absl::StatusOr<std::unique_ptr<Transport>> made = MakeDataPlaneTransport({.network = options_.transport,
-                                                                            .same_node = options_.same_node,
-                                                                            .region = memory_.get(),
-                                                                            .observed = {.recorder = &*recorder_}});
+  absl::StatusOr<std::unique_ptr<Transport>> made = options_.make_transport({.network = options_.transport,
+                                                                             .same_node = options_.same_node,
+                                                                             .region = memory_.get(),
+                                                                             .observed = {.recorder = &*recorder_}});
   if (!made.ok()) return listening->set_value(made.status());
   const std::unique_ptr<Transport> transport = *std::move(made);
   listening->set_value(Listening{

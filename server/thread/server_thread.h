@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/log_event.h"
+#include "core/now.h"
 #include "core/token.h"
 #include "net/data_plane/data_plane.h"
 #include "net/transport.h"
@@ -29,11 +30,18 @@
 namespace shoal {
 
 struct ServerThreadOptions {
+  // Locking many GiB of slots takes longest.
+  static constexpr uint64_t kStartWithinNs = 300 * kNsPerS;
+
   uint32_t index = 0;
   UcxTransportOptions transport;
   bool same_node = true;
   uint64_t slot_memory_bytes = 0;
   std::optional<MemoryNode> place;  // of thread and slots; none: the kernel chooses
+  uint64_t start_within_ns = kStartWithinNs;
+  // Called on the thread.
+  std::function<absl::StatusOr<std::unique_ptr<Transport>>(const DataPlaneOptions& options)> make_transport =
+      MakeDataPlaneTransport;
   // Called on the thread when counters() names another absent rank.
   std::function<void()> on_rank_absent = [] {};
   // Called on the thread; it must not block. May be empty.
@@ -45,6 +53,7 @@ struct ServerThreadOptions {
 class ServerThread {
  public:
   // Listens when it returns, and answers from Serve on. Errors of MakeDataPlaneTransport, OwnedMemory and WakeUp.
+  // DeadlineExceeded: it does not listen in time. Then the thread and its memory stay as long as the process.
   static absl::StatusOr<std::unique_ptr<ServerThread>> Start(const ServerThreadOptions& options);
   ~ServerThread();  // stops
   ServerThread(const ServerThread&) = delete;

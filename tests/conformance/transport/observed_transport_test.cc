@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "net/shm/shm_transport.h"
+#include "process/mutex.h"
 #include "tests/conformance/transport/loopback_under_test.h"
 #include "tests/conformance/transport/transport_suite.h"
 
@@ -26,7 +27,7 @@ class Recorders {
 
  private:
   Mutex mutex_;
-  std::deque<FlightRecorder> recorders_;  // under mutex_
+  std::deque<FlightRecorder> recorders_ SHOAL_GUARDED_BY(mutex_);
 };
 
 TransportKind ObservedKind(std::string name, Checksums checksums, bool is_recorded) {
