@@ -36,7 +36,7 @@ def build() -> pathlib.Path:
         made = library.with_suffix(f".{os.getpid()}")
         subprocess.run(
             ["g++", "-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra",
-             *(f"-isystem{folder}" for folder in includes), str(SOURCE), "-o", str(made),
+             f"-I{ROOT}", *(f"-isystem{folder}" for folder in includes), str(SOURCE), "-o", str(made),
              *(f"-L{folder}" for folder in cpp_extension.library_paths()), "-lc10", "-ltorch_cpu", "-ltorch_python"],
             check=True, env=os.environ | {"PATH": f"{CCACHE}:{os.environ['PATH']}"},
         )  # fmt: skip
