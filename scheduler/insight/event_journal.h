@@ -1,4 +1,4 @@
-// The last events, and the streams that follow them. Part of the machine: pure, one thread.
+// The last events, and the streams that follow them. Pure; one thread.
 #ifndef SHOAL_SCHEDULER_INSIGHT_EVENT_JOURNAL_H_
 #define SHOAL_SCHEDULER_INSIGHT_EVENT_JOURNAL_H_
 

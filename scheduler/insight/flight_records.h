@@ -1,5 +1,5 @@
 // What happened before groups failed, as their members have sent it (net/flight_recorder.h): kept for the operator, as
-// members may have no disk to write it to. Part of the machine: pure, one thread.
+// members may have no disk to write it to. Pure; one thread.
 //
 // It is not saved: a scheduler that is started again, or begins to lead, has none. Memory is bounded: the groups that
 // failed first are forgotten.

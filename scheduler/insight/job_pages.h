@@ -1,4 +1,4 @@
-// The list of jobs, page by page. Part of the insight machine: pure, any thread.
+// The list of jobs, page by page. Pure; any thread.
 //
 // A page goes on at a place in an order that never changes: jobs by id, and of a job its ranks, slow servers, groups
 // and groups that wait for ranks, each by id or name. A job comes as a whole, unless it has more than a page has room

@@ -1,5 +1,5 @@
-// How much of a list one answer to an operator has: proto/shoal/v1/status.proto says what callers can rely on. Part of
-// the machine: pure, any thread.
+// How much of a list one answer to an operator has: proto/shoal/v1/status.proto says what callers can rely on. Pure;
+// any thread.
 #ifndef SHOAL_SCHEDULER_INSIGHT_PAGE_ROOM_H_
 #define SHOAL_SCHEDULER_INSIGHT_PAGE_ROOM_H_
 

@@ -1,4 +1,4 @@
-// How much totals that come with heartbeats have grown lately. Part of the machine: pure, one thread.
+// How much totals that come with heartbeats have grown lately. Pure; one thread.
 #ifndef SHOAL_SCHEDULER_INSIGHT_RECENT_GROWTH_H_
 #define SHOAL_SCHEDULER_INSIGHT_RECENT_GROWTH_H_
 

@@ -1,5 +1,5 @@
-// What reduction servers have told of their work, and the list of servers, page by page. Part of the insight machine:
-// pure, one thread.
+// What reduction servers have told of their work, and the list of servers, page by page. Pure;
+// one thread.
 #ifndef SHOAL_SCHEDULER_INSIGHT_SERVER_LOADS_H_
 #define SHOAL_SCHEDULER_INSIGHT_SERVER_LOADS_H_
 

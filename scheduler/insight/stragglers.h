@@ -1,5 +1,5 @@
-// Who keeps the ops of a job waiting: here alone it is decided which ranks and servers are late, and why. Part of the
-// insight machine: pure, one thread.
+// Who keeps the ops of a job waiting: here alone it is decided which ranks and servers are late, and why. Pure; one
+// thread.
 //
 // Servers tell which ranks they waited for, ranks tell which servers they waited for and for how long they were away.
 // SlowRanks and SlowServers weigh that up; what is slow about a server's node is told as that of the rank there.

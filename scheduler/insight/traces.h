@@ -1,5 +1,5 @@
-// The trace of a job that an operator has asked for: who is to record, until when, and what has come. Part of the
-// insight machine: pure, one thread.
+// The trace of a job that an operator has asked for: who is to record, until when, and what has come. Pure; one
+// thread.
 //
 // Members are asked with the answers to their heartbeats, as those come to all of them and soon enough. The servers are
 // those of the job's open groups when it begins.

@@ -1,4 +1,4 @@
-// Which numbers events get. Part of the machine: pure, one thread.
+// Which numbers events get. Pure; one thread.
 //
 // Numbers grow by one from event to event of a scheduler, and are higher than those of all that led before it: which
 // numbers they may have given out is part of the saved state.

@@ -1,9 +1,9 @@
 // Where the ranks of a group meet: each asks for the group, and the round is complete when all have asked for the same.
-// Part of the machine: pure, one thread.
+// Pure; one thread.
 //
 // A round is known by job and group name. A completed or failed round is forgotten: the next request under the name
 // starts another, so that a group can be made again after it was destroyed. (A repeated request whose round is complete
-// does not get here: SchedulerMachine answers it again.)
+// does not get here: GroupRequests answers it again.)
 #ifndef SHOAL_SCHEDULER_MACHINE_GROUP_ROUNDS_H_
 #define SHOAL_SCHEDULER_MACHINE_GROUP_ROUNDS_H_
 

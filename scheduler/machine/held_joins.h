@@ -1,5 +1,5 @@
 // Requests to join a job for a rank that another process still holds. They wait until the holder shows a sign of life
-// (then they are refused) or is gone (then they are tried again). Part of the machine: pure, one thread.
+// (then they are refused) or is gone (then they are tried again). Pure; one thread.
 #ifndef SHOAL_SCHEDULER_MACHINE_HELD_JOINS_H_
 #define SHOAL_SCHEDULER_MACHINE_HELD_JOINS_H_
 

@@ -1,4 +1,4 @@
-// A job: its ranks with their leases, its open groups. Part of the machine: pure, one thread.
+// A job: its ranks with their leases, its open groups. Pure; one thread.
 //
 // JobRegistry alone changes a job and its ranks; others read them.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_H_

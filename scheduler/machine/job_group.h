@@ -1,7 +1,7 @@
-// One open group of a job, and how it moves from server to server. Part of the machine: pure, one thread.
+// One open group of a job, and how it moves from server to server. Pure; one thread.
 //
 // Owns what is saved of the group (GroupState) and what its ranks reported of its present map, which is not saved:
-// ranks repeat what lasts. SchedulerMachine, which knows the servers, decides where the group goes.
+// ranks repeat what lasts. GroupMoves, which knows the servers, decides where the group goes.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_GROUP_H_
 #define SHOAL_SCHEDULER_MACHINE_JOB_GROUP_H_
 

@@ -1,4 +1,4 @@
-// The open groups of one job. Part of the machine: pure, one thread.
+// The open groups of one job. Pure; one thread.
 //
 // A group is open until every rank has closed it or left the job; then it is gone: from maps, the saved state, what is
 // published, and the limit. Its id is given to no other. The rails of a group are groups of their own here, under one

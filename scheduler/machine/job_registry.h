@@ -1,4 +1,4 @@
-// The jobs that the scheduler knows. Part of the machine: pure, one thread.
+// The jobs that the scheduler knows. Pure; one thread.
 //
 // JobRegistry alone changes a job and its ranks; others read them. The groups of a job own their state (JobGroups), and
 // the machine calls their transitions. A job starts with its first rank, runs once all ranks have

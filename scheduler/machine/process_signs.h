@@ -1,5 +1,5 @@
 // What tells that a rank's process has ended although its lease runs on: a kernel closes all connections of a process
-// that ends, in the same moment (core/failure_detection.h). Of one rank. Part of the machine: pure, one thread.
+// that ends, in the same moment (core/failure_detection.h). Of one rank. Pure; one thread.
 //
 // A stream that was closed says nothing alone: a follower that passed it on may have died, and then the rank opens
 // another one. Neither does a broken connection to a server. Both in the same moment, and no new stream, do; so does a

@@ -1,5 +1,5 @@
 // Servers that were not let in lately, so that operators hear of them from the scheduler too, and not only from the log
-// of the process that keeps asking. Part of the machine: pure, one thread.
+// of the process that keeps asking. Pure; one thread.
 #ifndef SHOAL_SCHEDULER_MACHINE_REFUSED_SERVERS_H_
 #define SHOAL_SCHEDULER_MACHINE_REFUSED_SERVERS_H_
 

@@ -1,5 +1,5 @@
 // What follows from a change of the scheduler's state (replies, publications, records) and must not be seen before the
-// change is saved. Keeps count of changes and saves. Part of the machine: pure, one thread.
+// change is saved. Keeps count of changes and saves. Pure; one thread.
 //
 // Changes are numbered 1, 2, 3, ...; a save covers all changes up to its number. Changes that are made while a save is
 // under way go into the next one together.
@@ -51,8 +51,9 @@ struct BeginServerLease {
   ServerId server;
   Incarnation incarnation;
 };
+using LeaseBegins = std::variant<BeginRankLease, BeginServerLease>;
 using Consequence = std::variant<Reply, PublishMap, PublishLost, PublishGroupMap, PublishColocationRequest, AddWatcher,
-                                 EventRecord, BeginRankLease, BeginServerLease>;
+                                 EventRecord, LeaseBegins>;
 
 class SaveQueue {
  public:

@@ -1,4 +1,4 @@
-// The reduction servers that the scheduler knows, with their leases. Part of the machine: pure, one thread.
+// The reduction servers that the scheduler knows, with their leases. Pure; one thread.
 //
 // A server keeps its id over all of its incarnations, by its name. Servers that are gone stay listed (with the reason)
 // until kMaxGoneServers newer ones are gone too; colocated servers are dropped from the list first.

@@ -1,4 +1,4 @@
-// The open streams on which processes follow the shard map and their job. Part of the machine: pure, one thread.
+// The open streams on which processes follow the shard map and their job. Pure; one thread.
 #ifndef SHOAL_SCHEDULER_MACHINE_WATCHERS_H_
 #define SHOAL_SCHEDULER_MACHINE_WATCHERS_H_
 

@@ -1,5 +1,5 @@
-// What servers and ranks tell of their work, as the machine's plain structs and as protobuf messages. Part of
-// control_messages.h. Pure; any thread.
+// What servers and ranks tell of their work, as the machine's plain structs and as protobuf messages. Pure;
+// any thread.
 #ifndef SHOAL_SCHEDULER_RPC_LOAD_MESSAGES_H_
 #define SHOAL_SCHEDULER_RPC_LOAD_MESSAGES_H_
 

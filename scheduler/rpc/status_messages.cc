@@ -1,4 +1,4 @@
-// The part of control_messages.h for those who look at the cluster.
+// What those who look at the cluster get, as messages (control_messages.h).
 #include <memory>
 #include <string>
 

@@ -57,7 +57,7 @@ SIMULATOR_MUTATIONS = [
         "size-of-ports-is-not-planned-with",
         "what the scheduler was told that ports hold bounds what is under way",
         (
-            "scheduler/machine/scheduler_groups.cc",
+            "scheduler/machine/group_opener.cc",
             "PlanFlow(load, link, round.max_chunk_bytes, settings_.port_buffer_bytes);",
             "PlanFlow(load, link, round.max_chunk_bytes);",
         ),
@@ -435,7 +435,7 @@ SIMULATOR_MUTATIONS = [
             "  if (status.ok()) {\n    reports_.erase(report);\n    return;\n  }",
         ),
         (
-            "scheduler/machine/scheduler_moves.cc",
+            "scheduler/machine/group_moves.cc",
             "  if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);",
             "  if (!next.has_value()) {\n    *group = JobGroup(group->state());\n    return;\n  }",
         ),

@@ -8,7 +8,7 @@ SCHEDULER_MUTATIONS = [
         "F1: moves of a group are paced",
         ("scheduler/machine/move_pace.h", "if (moves_ < kAtOnce) return 0;", "if (moves_ < kNoDeadline) return 0;"),
         (
-            "scheduler/machine/scheduler_moves.cc",
+            "scheduler/machine/group_moves.cc",
             ".refusal = request.refused ? refusal : \"\"},",
             ".refusal = request.refused && refusal.empty() ? refusal : \"\"},",
         ),
@@ -17,7 +17,7 @@ SCHEDULER_MUTATIONS = [
         "server-out-of-reach-is-never-tried-again",
         "F5, F6: a server that a rank lost is used again when no other is left",
         (
-            "scheduler/machine/scheduler_moves.cc",
+            "scheduler/machine/group_moves.cc",
             "return each.refusal.empty() && each.server != kept;",
             "return each.server == ServerId() && each.refusal.empty() && each.server != kept;",
         ),
@@ -26,7 +26,7 @@ SCHEDULER_MUTATIONS = [
         "refusal-is-forgotten-with-the-next-move",
         "F20: a server that has no memory for a group is not tried again before it has more",
         (
-            "scheduler/machine/scheduler_moves.cc",
+            "scheduler/machine/group_moves.cc",
             ".refusal = request.refused ? refusal : \"\"},",
             ".refusal = \"\"},",
         ),
@@ -34,7 +34,7 @@ SCHEDULER_MUTATIONS = [
     mutation(
         "groups-of-a-failed-job-stay-where-they-are",
         "I10: a group works again, also where the job has lost a rank that is not in it",
-        ("scheduler/machine/scheduler_moves.cc", "if (job.live_count == 0 || !group", "if (!job.open() || !group"),
+        ("scheduler/machine/group_moves.cc", "if (job.live_count == 0 || !group", "if (!job.open() || !group"),
     ),
     mutation(
         "ended-process-keeps-its-rank",
@@ -89,13 +89,13 @@ SCHEDULER_MUTATIONS = [
     mutation(
         "lost-rank-is-not-told",
         "I8: a lost rank fails its job's ops within the lease",
-        ("scheduler/machine/scheduler_jobs.cc", "    AfterSave(PublishLost{gone.rank});\n", ""),
+        ("scheduler/machine/rank_members.cc", "    decisions_.AfterSave(PublishLost{gone.rank});\n", ""),
     ),
     mutation(
         "told-before-it-is-saved",
         "what others rely on is saved first",
         (
-            "scheduler/machine/scheduler_machine.cc",
+            "scheduler/machine/decisions.cc",
             "if (saves_.all_saved()) {\n    Carry(",
             "if (map_ != nullptr) {\n    Carry(",
         ),
@@ -131,16 +131,16 @@ SCHEDULER_MUTATIONS = [
         "epoch-is-used-again",
         "I4: one epoch of a group, one map",
         (
-            "scheduler/machine/scheduler_moves.cc",
-            "const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));",
-            "const Epoch next(std::max(group.epoch.value(), map_->epoch().value()));",
+            "scheduler/machine/group_moves.cc",
+            "const Epoch next(std::max(group.epoch.value() + 1, decisions_.map()->epoch().value()));",
+            "const Epoch next(std::max(group.epoch.value(), decisions_.map()->epoch().value()));",
         ),
     ),
     mutation(
         "report-of-a-lost-server-is-ignored",
         "F5: a broken connection moves the group",
         (
-            "scheduler/machine/scheduler_moves.cc",
+            "scheduler/machine/group_moves.cc",
             "if (state.epoch == request.epoch && reported != state.shards.end()) {",
             "if (state.epoch != request.epoch && reported != state.shards.end()) {",
         ),
@@ -149,7 +149,7 @@ SCHEDULER_MUTATIONS = [
         "one-job's-report-moves-the-groups-of-all",
         "F5: a group that a fault does not concern is not touched",
         (
-            "scheduler/machine/scheduler_moves.cc",
+            "scheduler/machine/group_moves.cc",
             "    NoteReport(group, request, reported->server_name, now);\n    MoveIfNeeded(**job, group, now);\n",
             "    const std::string server = reported->server_name;\n"
             "    for (const auto& [id, each] : jobs_.jobs()) {\n"
@@ -164,7 +164,7 @@ SCHEDULER_MUTATIONS = [
         "repeated-request-for-a-group-waits-for-the-others",
         "F12: a rank that could not hear which group it is in asks again",
         (
-            "scheduler/machine/scheduler_groups.cc",
+            "scheduler/machine/group_requests.cc",
             "request.request_number == 0 ? nullptr : job.groups.FindByName(",
             "request.request_number != 0 ? nullptr : job.groups.FindByName(",
         ),
@@ -187,7 +187,7 @@ SCHEDULER_MUTATIONS = [
         "who-gave-a-group-up-is-named-twice",
         "an error names the rank that it is about once",
         (
-            "scheduler/machine/scheduler_groups.cc",
+            "scheduler/machine/group_ends.cc",
             'absl::StrCat(who, ": ", CleanText(failure.reason))',
             'absl::StrCat(who, ": ", who, ": ", CleanText(failure.reason))',
         ),
@@ -196,7 +196,7 @@ SCHEDULER_MUTATIONS = [
         "replicas-have-a-port-each",
         "groups of a job that reduce at the same time share their nodes' ports",
         (
-            "scheduler/machine/scheduler_groups.cc",
+            "scheduler/machine/group_opener.cc",
             "const std::vector<NodePlace> places_of_job = job.LivePlaces();",
             "const std::vector<NodePlace> places_of_job = job.PlacesOf(round.ranks);",
         ),

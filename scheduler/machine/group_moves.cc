@@ -1,17 +1,14 @@
-// The part of SchedulerMachine that publishes the shard map and moves open groups from server to server.
-//
-// Ranks and the scheduler may see a server differently for long: it renews its lease here and refuses a group, or is
-// out of a rank's reach. What was reported is remembered (JobGroup), so that a group is not moved to and fro, and moves
-// are paced (MovePace).
+#include "scheduler/machine/group_moves.h"
+
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "scheduler/machine/group_plan.h"
+#include "core/shard_map.h"
+#include "scheduler/machine/colocation_request.h"
 #include "scheduler/machine/request_checks.h"
-#include "scheduler/machine/scheduler_machine.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -35,42 +32,69 @@ std::vector<ExcludedServer> ForgetUnreachable(std::vector<ExcludedServer> exclud
   return excluded;
 }
 
+// The report is of the group's present map.
+void NoteReport(JobGroup* group, const ReportServer& request, const std::string& server_name, Now now) {
+  const std::string reason = CleanText(request.reason);
+  std::string wish = absl::StrCat("rank ", request.rank.value(), " lost server ", server_name,
+                                  request.reachable ? " and reached it again: " : ": ", reason);
+  if (request.reachable) return group->NoteReachedAgain(request.server, std::move(wish), now);
+  const std::string refusal = reason.empty() ? absl::StrCat("server ", server_name, " refused it") : reason;
+  group->NoteLost(
+      {.server = request.server, .incarnation = request.server_incarnation, .refusal = request.refused ? refusal : ""},
+      std::move(wish), now);
+}
+
 }  // namespace
 
-void SchedulerMachine::RebuildMap(Now now) {
-  PublishServers(now);
-  MoveGroups(now);
-  AskForColocation(now);
-}
-
-void SchedulerMachine::PublishServers(Now now) {
-  const Epoch next(map_->epoch().value() + 1);
-  absl::StatusOr<ShardMap> map = ShardMap::Make(next, servers_.LiveShards());
-  if (!map.ok()) return Record(EventKind::kMapRefused, "map", std::string(map.status().message()), now);
-  if (map->shards() == map_->shards()) return;
-  map_ = std::make_shared<const ShardMap>(*std::move(map));
-  saves_.NoteChange();
-  AfterSave(PublishMap{map_});
-  Record(EventKind::kMapPublished, absl::StrCat("map ", next.value()),
-         absl::StrCat(map_->shards().size(), " shards on ", servers_.dedicated_count(), " servers"), now,
-         {.epoch = next});
-}
-
-absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupState& group,
-                                                    const std::vector<ExcludedServer>& excluded) const {
-  std::vector<const ServerState*> servers = servers_.ServersOf(job.id);
-  std::erase_if(servers, [&](const ServerState* server) { return FindExcluded(excluded, *server) != nullptr; });
-  const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));
-  return PlanGroup(next, servers, job.PlacesOf(group.ranks));  // a move keeps chunks and credit
-}
-
-void SchedulerMachine::MoveGroups(Now now) {
+GroupMoves::GroupMoves(uint64_t lease_ttl_ns, const ServerRegistry* servers, JobRegistry* jobs, GroupEnds* ends,
+                       Decisions* decisions, Now now)
+    : lease_ttl_ns_(lease_ttl_ns), servers_(*servers), jobs_(*jobs), ends_(*ends), decisions_(*decisions) {
   for (const auto& [id, job] : jobs_.jobs()) {
-    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) MoveIfNeeded(job, &group, now);
+    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) LookAgain(&group, now.monotonic_ns);
   }
 }
 
-void SchedulerMachine::MoveGroupsThatWaited(Now now) {
+void GroupMoves::OnServersChanged(Now now) {
+  PublishServers(now);
+  for (const auto& [id, job] : jobs_.jobs()) {
+    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) MoveIfNeeded(job, &group, now);
+  }
+  AskForColocation(now);
+}
+
+void GroupMoves::PublishServers(Now now) {
+  const Epoch next(decisions_.map()->epoch().value() + 1);
+  absl::StatusOr<ShardMap> map = ShardMap::Make(next, servers_.LiveShards());
+  if (!map.ok()) return decisions_.Record(EventKind::kMapRefused, "map", std::string(map.status().message()), now);
+  if (map->shards() == decisions_.map()->shards()) return;
+  const size_t shards = map->shards().size();
+  decisions_.Publish(std::make_shared<const ShardMap>(*std::move(map)));
+  decisions_.Record(EventKind::kMapPublished, absl::StrCat("map ", next.value()),
+                    absl::StrCat(shards, " shards on ", servers_.dedicated_count(), " servers"), now, {.epoch = next});
+}
+
+void GroupMoves::AskForColocation(Now now) {
+  for (const auto& [id, job] : jobs_.jobs()) {
+    const std::optional<ColocationRequest> wanted = FindColocationRequest(job, servers_);
+    if (!wanted.has_value()) continue;
+    jobs_.NoteColocatedServers(id, wanted->ranks);
+    decisions_.AfterSave(PublishColocationRequest{id, *wanted});
+    decisions_.Record(EventKind::kColocationRequested, absl::StrCat("job \"", job.name, "\""),
+                      absl::StrCat("no server is left (", wanted->reason, "): asked each of the ranks ",
+                                   RankList(wanted->ranks), " to run a colocated server"),
+                      now, {.job = id});
+  }
+}
+
+absl::StatusOr<GroupPlan> GroupMoves::PlanFor(const Job& job, const GroupState& group,
+                                              const std::vector<ExcludedServer>& excluded) const {
+  std::vector<const ServerState*> servers = servers_.ServersOf(job.id);
+  std::erase_if(servers, [&](const ServerState* server) { return FindExcluded(excluded, *server) != nullptr; });
+  const Epoch next(std::max(group.epoch.value() + 1, decisions_.map()->epoch().value()));
+  return PlanGroup(next, servers, job.PlacesOf(group.ranks));  // a move keeps chunks and credit
+}
+
+void GroupMoves::Tick(Now now) {
   if (now.monotonic_ns < next_move_ns_) return;
   next_move_ns_ = kNoDeadline;
   for (const auto& [id, job] : jobs_.jobs()) {
@@ -84,12 +108,12 @@ void SchedulerMachine::MoveGroupsThatWaited(Now now) {
   }
 }
 
-void SchedulerMachine::LookAgain(JobGroup* group, uint64_t at_ns) {
+void GroupMoves::LookAgain(JobGroup* group, uint64_t at_ns) {
   group->LookAgainAt(at_ns);
   next_move_ns_ = std::min(next_move_ns_, at_ns);
 }
 
-std::optional<SchedulerMachine::NextMap> SchedulerMachine::FindNextMap(const Job& job, const JobGroup& group) const {
+std::optional<GroupMoves::NextMap> GroupMoves::FindNextMap(const Job& job, const JobGroup& group) const {
   const GroupState& state = group.state();
   absl::StatusOr<GroupPlan> plan = PlanFor(job, state, state.excluded);
   if (plan.ok()) return NextMap{*std::move(plan), state.excluded};
@@ -103,7 +127,7 @@ std::optional<SchedulerMachine::NextMap> SchedulerMachine::FindNextMap(const Job
   return std::nullopt;
 }
 
-void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
+void GroupMoves::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   group->LookAgainAt(kNoDeadline);
   // Of a job that has failed, groups without the lost rank go on.
   if (job.live_count == 0 || !group->state().NeedsServers()) return;
@@ -112,22 +136,23 @@ void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);
   if (!group->WantsMove() && next->plan.map->shards() == group->state().shards) return;
   if (now.monotonic_ns < group->next_move_ns()) return LookAgain(group, group->next_move_ns());
-  ++(group->WantsMove() ? moves_.asked_by_rank : moves_.servers_changed);
-  MoveGroup(job, group, *std::move(next), now);
+  ++(group->WantsMove() ? numbers_.asked_by_rank : numbers_.servers_changed);
+  Move(job, group, *std::move(next), now);
 }
 
-void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, NextMap next, Now now) {
+void GroupMoves::Move(const Job& job, JobGroup* group, NextMap next, Now now) {
   const std::string why = group->WantsMove() ? group->wish() : kServersChanged;
   group->MoveTo(*next.plan.map, std::move(next.excluded), now);
   const GroupState& state = group->state();
-  saves_.NoteChange();
-  AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = next.plan.map, .all_committed = state.all_committed}});
-  Record(EventKind::kGroupMoved, job.Describe(state),
-         absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now,
-         {.job = job.id, .group = state.id, .epoch = state.epoch});
+  decisions_.NoteChange();
+  decisions_.AfterSave(
+      PublishGroupMap{job.id, {.group = state.id, .map = next.plan.map, .all_committed = state.all_committed}});
+  decisions_.Record(EventKind::kGroupMoved, job.Describe(state),
+                    absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why),
+                    now, {.job = job.id, .group = state.id, .epoch = state.epoch});
 }
 
-void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) {
+void GroupMoves::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) {
   const GroupState& state = group->state();
   if (!group->WantsMove()) return;
   const NodeNumbering nodes(job.PlacesOf(state.ranks));
@@ -140,20 +165,20 @@ void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now
   }
   if (refusals.empty()) return;
   // A server that was lost may be back by then, and others may have got memory.
-  const uint64_t give_up_ns = group->wanted_since_ns() + lease_ttl_ns();
+  const uint64_t give_up_ns = group->wanted_since_ns() + lease_ttl_ns_;
   if (now.monotonic_ns < give_up_ns) return LookAgain(group, give_up_ns);
   const std::string failure = absl::StrCat("no reduction server that is left has the memory for group \"", state.name,
                                            "\": ", absl::StrJoin(refusals, "; "));
-  FailGroup(job, state, failure, /*lacks_memory=*/true, now);
+  ends_.Fail(job, state, failure, /*lacks_memory=*/true, now);
 }
 
-void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request, Now now) {
+void GroupMoves::Answer(RequestHandle handle, const ReportServer& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
-  if (!job.ok()) return Refuse(handle, job.status());
+  if (!job.ok()) return decisions_.Answer(handle, job.status());
   JobGroup* const group = jobs_.GroupsOf(request.job).Find(request.group);
   if (group == nullptr || !group->HasRank(request.rank)) {
-    return Refuse(handle, absl::NotFoundError(
-                              absl::StrCat((*job)->Describe(request.rank), " is in no group ", request.group.value())));
+    return decisions_.Answer(handle, absl::NotFoundError(absl::StrCat((*job)->Describe(request.rank),
+                                                                      " is in no group ", request.group.value())));
   }
   const GroupState& state = group->state();
   const auto reported = std::find_if(state.shards.begin(), state.shards.end(), [&](const Shard& shard) {
@@ -167,22 +192,10 @@ void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request,
   // The rank may have missed the news: it would go on reporting.
   ServerReported reply;
   if (state.epoch > request.epoch || !state.failure.empty() || state.all_committed) reply.newer = MapOf(state);
-  AfterSave(Reply{handle, Response(std::move(reply))});
+  decisions_.Answer(handle, std::move(reply));
 }
 
-void SchedulerMachine::NoteReport(JobGroup* group, const ReportServer& request, const std::string& server_name,
-                                  Now now) {
-  const std::string reason = CleanText(request.reason);
-  std::string wish = absl::StrCat("rank ", request.rank.value(), " lost server ", server_name,
-                                  request.reachable ? " and reached it again: " : ": ", reason);
-  if (request.reachable) return group->NoteReachedAgain(request.server, std::move(wish), now);
-  const std::string refusal = reason.empty() ? absl::StrCat("server ", server_name, " refused it") : reason;
-  group->NoteLost(
-      {.server = request.server, .incarnation = request.server_incarnation, .refusal = request.refused ? refusal : ""},
-      std::move(wish), now);
-}
-
-void SchedulerMachine::MemoryWasFreed(ServerId server, Now now) {
+void GroupMoves::OnMemoryFreed(ServerId server, Now now) {
   for (const auto& [id, job] : jobs_.jobs()) {
     for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) {
       if (group.ForgetRefusal(server) && group.WantsMove()) MoveIfNeeded(job, &group, now);

@@ -1,0 +1,102 @@
+#include "scheduler/machine/group_requests.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "scheduler/machine/request_checks.h"
+
+namespace shoal::scheduler {
+namespace {
+
+std::string GivenUpText(const GivenUpRequest& request) {
+  return absl::StrCat("it gave its request for the group up", request.reason.empty() ? "" : ": ", request.reason);
+}
+
+}  // namespace
+
+void GroupRequests::Answer(RequestHandle handle, const JoinGroup& request, Now now) {
+  const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return decisions_.Answer(handle, job.status());
+  if (absl::Status status = CheckRequest(request, (*job)->world_size); !status.ok())
+    return decisions_.AnswerNow(handle, status);
+  if ((*job)->phase == JobPhase::kFailed) return decisions_.Answer(handle, absl::AbortedError((*job)->failure));
+  if (AnswerAgain(handle, request, **job, now)) return;
+  Refuse(rounds_.Add(handle, request, now));
+  OpenComplete(now);
+}
+
+bool GroupRequests::AnswerAgain(RequestHandle handle, const JoinGroup& request, const Job& job, Now now) {
+  const JobGroup* const found =
+      request.request_number == 0 ? nullptr : job.groups.FindByName(request.group_name, request.rank);
+  if (found == nullptr) return false;
+  const GroupState& group = found->state();
+  if (group.RequestOf(request.rank) != GroupRequestId{request.incarnation, request.request_number}) return false;
+  if (!group.failure.empty()) {
+    decisions_.AnswerNow(handle, group.ends_with_aborted ? absl::AbortedError(group.failure)
+                                                         : absl::ResourceExhaustedError(group.failure));
+    return true;
+  }
+  const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
+  if (!map.ok()) {
+    decisions_.AnswerNow(handle, map.status());
+    return true;
+  }
+  const auto place = std::find(group.ranks.begin(), group.ranks.end(), request.rank) - group.ranks.begin();
+  opener_.TellOpened(handle, job, group, Rank(static_cast<uint32_t>(place)), std::make_shared<const ShardMap>(*map),
+                     now);
+  return true;
+}
+
+void GroupRequests::OpenComplete(Now now) {
+  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_, jobs_)) opener_.Open(*round, now);
+}
+
+void GroupRequests::Answer(RequestHandle handle, const CloseGroups& request, Now now) {
+  const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return decisions_.Answer(handle, job.status());
+  if (absl::Status status = CheckRequest(request); !status.ok()) return decisions_.AnswerNow(handle, status);
+  ends_.GiveUp(**job, request.rank, request.failures, now);
+  ends_.NoteAllCommitted(**job, request.rank, request.committed_groups);
+  for (const GroupId group : request.groups) ends_.Close(**job, group, request.rank, now);
+  GiveUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
+  decisions_.Answer(handle, Done());
+}
+
+void GroupRequests::GiveUp(const Job& job, JobRank rank, Incarnation incarnation,
+                           const std::vector<GivenUpRequest>& requests, Now now) {
+  for (const GivenUpRequest& request : requests) {
+    const GroupRequestId id{incarnation, request.number};
+    const std::vector<GroupRounds::Failure> waited = rounds_.GiveUp(job.id, rank, id);
+    Refuse(waited);
+    for (const GroupRounds::Failure& each : waited) {
+      ends_.NoteFailed(job.id, each.ranks, absl::StrCat(job.Describe(rank), ": ", CleanText(GivenUpText(request))));
+    }
+    const JobGroup* const opened = job.groups.FindOpenedBy(rank, id);
+    if (opened == nullptr) continue;
+    const GroupId group = opened->state().id;
+    // The others may have it open, and would wait for this rank.
+    if (opened->state().ranks.size() > 1) {
+      ends_.GiveUp(job, rank, {{group, GivenUpText(request)}}, now);
+    }
+    ends_.Close(job, group, rank, now);
+  }
+}
+
+void GroupRequests::Fail(const std::vector<GroupRounds::Failure>& failures) {
+  for (const GroupRounds::Failure& failure : failures) decisions_.Answer(failure.handle, failure.status);
+}
+
+void GroupRequests::Refuse(const std::vector<GroupRounds::Failure>& failures) {
+  for (const GroupRounds::Failure& failure : failures) {
+    if (failure.job != JobId()) {
+      ends_.NoteFailed(failure.job, failure.ranks, std::string(failure.status.message()));
+    }
+    decisions_.AnswerNow(failure.handle, failure.status);
+  }
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,193 @@
+#include "scheduler/machine/rank_members.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/colocation.h"
+#include "scheduler/machine/node_reduce_decision.h"
+#include "scheduler/machine/request_checks.h"
+
+namespace shoal::scheduler {
+
+void RankMembers::Answer(RequestHandle handle, const JoinJob& request, Now now) {
+  JobId held_by;
+  if (TryJoin(handle, request, now, &held_by)) return;
+  if (held_joins_.full()) return decisions_.AnswerNow(handle, jobs_.HolderError(held_by, request, now));
+  held_joins_.Add({handle, request, held_by});
+  TakeOver(now);
+}
+
+bool RankMembers::TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by) {
+  const absl::StatusOr<JobRegistry::Joined> joined = jobs_.Join(request, now);
+  if (!joined.ok()) {
+    decisions_.AnswerNow(handle, joined.status());
+    return true;
+  }
+  *held_by = joined->job;
+  if (joined->held) return false;
+  if (joined->changed) decisions_.NoteChange();
+  const std::string subject = absl::StrCat("job \"", request.job_name, "\"");
+  if (joined->started_job) {
+    decisions_.Record(EventKind::kJobStarted, subject,
+                      absl::StrCat("world size ", request.world_size, "; the first to join was rank ",
+                                   request.rank.value(), " on node ", CleanText(request.node)),
+                      now, {.job = joined->job});
+  }
+  const Job& job = *jobs_.Find(joined->job);
+  if (joined->job_runs_now) {
+    decisions_.Record(EventKind::kJobRunning, subject, absl::StrCat("all ", request.world_size, " ranks joined"), now,
+                      {.job = joined->job});
+    WarnOfSharedNodeName(job, now);
+  }
+  const NodePlace place = PlaceOf(job.workers.at(request.rank).state);
+  const bool colocate_server =
+      jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request, place));
+  if (!decisions_.all_saved()) jobs_.HoldLease(joined->job, request.rank);
+  decisions_.AfterSave(BeginRankLease{joined->job, request.rank, request.incarnation});
+  const auto server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size());
+  const bool needs_no_servers = jobs_.NeedsNoServers(joined->job);
+  const bool has_to_wait = server_count < request.min_servers && !needs_no_servers;
+  jobs_.NoteAwaitedServers(joined->job, request.rank, has_to_wait ? request.min_servers : 0);
+  decisions_.Answer(handle, JobJoined{.job = joined->job,
+                                      .lease_ttl_ms = lease_ttl_ms_,
+                                      .server_count = server_count,
+                                      .colocate_server = colocate_server,
+                                      .needs_no_servers = needs_no_servers});
+  return true;
+}
+
+// Plans tell such nodes apart; whoever reads an event or an error does not.
+void RankMembers::WarnOfSharedNodeName(const Job& job, Now now) {
+  const std::optional<std::pair<JobRank, JobRank>> ranks = job.FindSharedNodeName();
+  if (!ranks.has_value()) return;
+  decisions_.Record(
+      EventKind::kNodeNameShared, absl::StrCat("job \"", job.name, "\""),
+      absl::StrCat("ranks ", ranks->first.value(), " and ", ranks->second.value(),
+                   " are on different nodes, and both are named ", job.workers.at(ranks->first).state.node,
+                   ": events and errors that name it don't say which one is meant; give each node a host name of "
+                   "its own"),
+      now, {.job = job.id});
+}
+
+// How the shares turn out is decided for each group (core/server_weights.h); this only decides which ranks are asked.
+bool RankMembers::WantsServer(const JoinJob& request, const NodePlace& place) const {
+  switch (*ColocationFromNumber(request.colocation)) {
+    case Colocation::kOff:
+      return false;
+    case Colocation::kOn:
+      return true;
+    case Colocation::kAuto:
+      break;
+  }
+  return servers_.dedicated_count() < CountPushers(request) && !servers_.AnyDedicatedOn(place);
+}
+
+void RankMembers::RetryHeldJoins(Now now) {
+  for (HeldJoin& each : held_joins_.TakeAll()) {
+    if (!TryJoin(each.handle, each.request, now, &each.job)) held_joins_.Add(std::move(each));
+  }
+}
+
+uint64_t RankMembers::NextDeadlineNs() const {
+  uint64_t next_ns = jobs_.next_expiry_ns();
+  for (const HeldJoin& held : held_joins_.all()) {
+    next_ns = std::min(next_ns, jobs_.TakeOverAtNs(held.job, held.request.rank));
+  }
+  return next_ns;
+}
+
+void RankMembers::Tick(Now now) {
+  const std::vector<JobRegistry::Gone> gone =
+      jobs_.ExpireLeases([this](JobId job, JobRank rank) { return held_joins_.HasFor(job, rank); }, now);
+  for (const JobRegistry::Gone& each : gone) OnEnded(each, now);
+  if (!gone.empty()) RetryHeldJoins(now);
+  TakeOver(now);
+}
+
+void RankMembers::TakeOver(Now now) {
+  bool any = false;
+  for (const HeldJoin& held : held_joins_.all()) {
+    if (now.monotonic_ns < jobs_.TakeOverAtNs(held.job, held.request.rank)) continue;
+    any = true;
+    OnEnded(jobs_.TakeOver(held.job, held.request, now), now);
+  }
+  if (any) RetryHeldJoins(now);
+}
+
+void RankMembers::OnEnded(const JobRegistry::Gone& gone, Now now) {
+  OnGone(gone, now);
+  if (gone.lost) return;
+  decisions_.Record(
+      EventKind::kRankReplaced, gone.who,
+      absl::StrCat(gone.rank.reason, "; ranks of the job's next run have joined, and nobody misses this one"), now,
+      {.job = gone.rank.job, .rank = gone.rank.rank.value()});
+}
+
+void RankMembers::Answer(RequestHandle handle, const HeartbeatWorker& request, Now now) {
+  const absl::Status status = jobs_.Renew(request, now);
+  if (!status.ok()) return decisions_.Answer(handle, status);
+  decisions_.AnswerNow(handle, WorkerRenewed{.lease_ttl_ms = lease_ttl_ms_,
+                                             .waits = groups_.rounds().LongWaits(request, servers_, jobs_, now)});
+  for (const HeldJoin& held : held_joins_.TakeFor(request.job, request.rank)) {
+    decisions_.AnswerNow(held.handle, jobs_.HolderError(held.job, held.request, now));
+  }
+}
+
+void RankMembers::Answer(RequestHandle handle, const LeaveJob& request, Now now) {
+  const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return decisions_.Answer(handle, job.status());
+  if (absl::Status status = CheckRequest(request); !status.ok()) return decisions_.AnswerNow(handle, status);
+  ends_.GiveUp(**job, request.rank, request.failures, now);
+  groups_.GiveUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
+  ends_.NoteAllCommitted(**job, request.rank, request.committed_groups);
+  const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request, now);
+  if (!gone.ok()) return decisions_.Answer(handle, gone.status());
+  OnGone(*gone, now);
+  decisions_.Answer(handle, Done());
+  RetryHeldJoins(now);
+}
+
+void RankMembers::OnGone(const JobRegistry::Gone& gone, Now now) {
+  decisions_.NoteChange();
+  decisions_.AtOnce(RankGone{gone.rank.job, gone.rank.rank});
+  const std::string job = absl::StrCat("job \"", gone.job_name, "\"");
+  if (gone.lost) {
+    decisions_.Record(EventKind::kRankLost, gone.who, gone.rank.reason, now,
+                      {.job = gone.rank.job, .rank = gone.rank.rank.value()});
+    decisions_.AfterSave(PublishLost{gone.rank});
+  }
+  // What a lost rank hears to anything that it asks from now on (JobRegistry::FindMember).
+  const absl::Status why = gone.lost ? absl::NotFoundError(absl::StrCat(gone.who, " is lost (", gone.rank.reason, ")"))
+                                     : absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason));
+  groups_.FailRank(gone.rank.job, gone.rank.rank, why);
+  if (gone.failed_job_now) {
+    decisions_.Record(EventKind::kJobFailed, job, gone.failure, now, {.job = gone.rank.job});
+    groups_.FailJob(gone.rank.job, absl::AbortedError(gone.failure));
+  }
+  if (gone.ended_job_now) decisions_.Record(EventKind::kJobEnded, job, "all ranks left", now, {.job = gone.rank.job});
+}
+
+void RankMembers::Answer(RequestHandle handle, const AbortJob& request, Now now) {
+  const absl::StatusOr<JobId> id = jobs_.Abort(request.name, request.reason);
+  if (!id.ok()) return decisions_.AnswerNow(handle, id.status());
+  decisions_.NoteChange();
+  const Job& job = *jobs_.Find(*id);
+  decisions_.Record(EventKind::kJobAborted, absl::StrCat("job \"", job.name, "\""), job.failure, now, {.job = *id});
+  groups_.FailJob(*id, absl::AbortedError(job.failure));
+  JobAborted aborted{.job = *id, .live_ranks = static_cast<uint32_t>(job.live_count)};
+  for (const auto& [group_id, group] : job.groups.all()) {
+    // All rails of a group fail with the first.
+    if (!group.state().failure.empty()) continue;
+    ends_.Fail(job, group.state(), job.failure, /*lacks_memory=*/false, now);
+    ++aborted.groups_failed;
+  }
+  decisions_.Answer(handle, aborted);
+  // Processes that waited for a rank of it start a new job.
+  RetryHeldJoins(now);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,73 @@
+// Ranks as members: they join their jobs, renew their leases, leave, are lost, and are replaced. Pure; one thread.
+//
+// JobRegistry owns the jobs. This decides what else follows, and holds joins for ranks that another process still has.
+#ifndef SHOAL_SCHEDULER_MACHINE_RANK_MEMBERS_H_
+#define SHOAL_SCHEDULER_MACHINE_RANK_MEMBERS_H_
+
+#include <cstdint>
+
+#include "core/ids.h"
+#include "core/now.h"
+#include "scheduler/machine/decisions.h"
+#include "scheduler/machine/group_ends.h"
+#include "scheduler/machine/group_requests.h"
+#include "scheduler/machine/held_joins.h"
+#include "scheduler/machine/job_registry.h"
+#include "scheduler/machine/node_place.h"
+#include "scheduler/machine/scheduler_events.h"
+#include "scheduler/machine/server_registry.h"
+
+namespace shoal::scheduler {
+
+class RankMembers {
+ public:
+  // All outlive it.
+  RankMembers(uint64_t lease_ttl_ms, const ServerRegistry* servers, JobRegistry* jobs, GroupEnds* ends,
+              GroupRequests* groups, Decisions* decisions)
+      : lease_ttl_ms_(lease_ttl_ms),
+        servers_(*servers),
+        jobs_(*jobs),
+        ends_(*ends),
+        groups_(*groups),
+        decisions_(*decisions) {}
+
+  void Answer(RequestHandle handle, const JoinJob& request, Now now);
+  void Answer(RequestHandle handle, const HeartbeatWorker& request, Now now);
+  void Answer(RequestHandle handle, const LeaveJob& request, Now now);
+  // The job fails, and so do its groups, which its ranks hear of at once.
+  void Answer(RequestHandle handle, const AbortJob& request, Now now);
+  // The caller hung up.
+  void Forget(RequestHandle handle) { held_joins_.Forget(handle); }
+  // A process waits for a rank that another one has.
+  bool AnyAwaited() const { return !held_joins_.empty(); }
+
+  // Ranks whose leases have run out or whose processes have ended are lost, or replaced.
+  void Tick(Now now);
+  uint64_t NextDeadlineNs() const;
+
+ private:
+  // Answers, unless another process holds the rank and may still be alive: then false.
+  bool TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by);
+  // Of a job that has just got its last rank.
+  void WarnOfSharedNodeName(const Job& job, Now now);
+  // `place`: where the rank is.
+  bool WantsServer(const JoinJob& request, const NodePlace& place) const;
+  void RetryHeldJoins(Now now);
+  // Joins that are held by a process which has ended go ahead.
+  void TakeOver(Now now);
+  void OnGone(const JobRegistry::Gone& gone, Now now);
+  // It has not left by itself.
+  void OnEnded(const JobRegistry::Gone& gone, Now now);
+
+  const uint64_t lease_ttl_ms_;
+  const ServerRegistry& servers_;
+  JobRegistry& jobs_;
+  GroupEnds& ends_;
+  GroupRequests& groups_;
+  Decisions& decisions_;
+  HeldJoins held_joins_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_MACHINE_RANK_MEMBERS_H_
