@@ -57,7 +57,7 @@ std::string SchedulerMetricsText(const SchedulerNumbers* numbers, uint64_t log_e
   sheet.Set(Metric::kSchedulerServers, numbers->servers_live, "live");
   sheet.Set(Metric::kSchedulerServers, numbers->servers_lost, "lost");
   sheet.Set(Metric::kSchedulerServers, numbers->servers_colocated, "colocated");
-  sheet.Set(Metric::kSchedulerServers, numbers->servers_refused, "refused");
+  sheet.Set(Metric::kSchedulerServers, numbers->refused_servers.size(), "refused");
   sheet.Set(Metric::kSchedulerJobs, numbers->jobs);
   sheet.Set(Metric::kSchedulerWorkers, numbers->workers);
   sheet.Set(Metric::kSchedulerMoves, numbers->moves.servers_changed, "servers_changed");

@@ -144,18 +144,7 @@ JobNumbers InsightMachine::NumbersOf(const Job& job) const {
 }
 
 SchedulerNumbers InsightMachine::Numbers(Now now) const {
-  const ClusterView cluster = membership_.Cluster(now);
-  SchedulerNumbers numbers{.epoch = cluster.epoch,
-                           .servers_live = cluster.servers_live,
-                           .servers_lost = cluster.servers_lost,
-                           .servers_colocated = cluster.servers_colocated,
-                           .servers_refused = static_cast<uint32_t>(cluster.refused_servers.size()),
-                           .jobs = cluster.jobs,
-                           .workers = cluster.workers,
-                           .moves = cluster.moves,
-                           .largest_jobs = {},
-                           .events = {},
-                           .saves = cluster.saves};
+  SchedulerNumbers numbers{membership_.Cluster(now)};
   const JobRegistry& jobs = membership_.jobs();
   JobNumbers other{.name = kOtherJobs, .load_is_whole = false};
   std::vector<JobNumbers>& largest = numbers.largest_jobs;

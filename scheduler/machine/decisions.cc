@@ -33,16 +33,23 @@ void Decisions::Carry(const Consequence& consequence) {
     actions_.push_back(EventRecorded{std::move(numbered)});
   } else if (const auto* map = std::get_if<PublishMap>(&consequence)) {
     published_ = map->map;
-    watchers_.TellAll({.map = map->map}, &actions_);
+    Tell(JobId(), {.map = map->map});
   } else if (const auto* lost = std::get_if<PublishLost>(&consequence)) {
-    watchers_.TellJob(lost->lost.job, {.lost_ranks = {lost->lost}}, &actions_);
+    Tell(lost->lost.job, {.lost_ranks = {lost->lost}});
   } else if (const auto* moved = std::get_if<PublishGroupMap>(&consequence)) {
-    watchers_.TellJob(moved->job, {.groups = {moved->group}}, &actions_);
+    Tell(moved->job, {.groups = {moved->group}});
   } else if (const auto* wanted = std::get_if<PublishColocationRequest>(&consequence)) {
-    watchers_.TellJob(wanted->job, {.colocation = wanted->request}, &actions_);
+    Tell(wanted->job, {.colocation = wanted->request});
   } else if (const auto* added = std::get_if<AddWatcher>(&consequence)) {
-    watchers_.Add(added->watcher, added->job);
+    watchers_[added->watcher] = added->job;
     actions_.push_back(added->first);
+  }
+}
+
+void Decisions::Tell(JobId job, const SendWatch& update) {
+  for (const auto& [watcher, watched] : watchers_) {
+    if (job != JobId() && watched != job) continue;
+    std::get<SendWatch>(actions_.emplace_back(update)).watcher = watcher;
   }
 }
 
@@ -66,7 +73,7 @@ void Decisions::Publish(std::shared_ptr<const ShardMap> map) {
 }
 
 void Decisions::ForgetWatcher(WatcherId watcher) {
-  watchers_.Remove(watcher);
+  watchers_.erase(watcher);
   saves_.ForgetWatcher(watcher);
 }
 

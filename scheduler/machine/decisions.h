@@ -7,6 +7,7 @@
 #define SHOAL_SCHEDULER_MACHINE_DECISIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +22,6 @@
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
 #include "scheduler/machine/scheduler_numbers.h"
-#include "scheduler/machine/watchers.h"
 
 namespace shoal::scheduler {
 
@@ -83,10 +83,12 @@ class Decisions {
 
  private:
   void Carry(const Consequence& consequence);
+  // Sends the update to the watchers of the job; 0: to all. The update's own `watcher` does not count.
+  void Tell(JobId job, const SendWatch& update);
 
   const std::string store_;
   EventNumbers event_numbers_;
-  Watchers watchers_;
+  std::map<WatcherId, JobId> watchers_;  // open streams, and the job that each follows; 0: none
   SaveQueue saves_;
   SaveNumbers save_numbers_;
   SaveTrouble save_trouble_;

@@ -15,16 +15,16 @@ EventIds IdsOf(const Job& job, const GroupState& group) {
 }
 
 void GroupEnds::NoteFailed(JobId job, const std::vector<JobRank>& ranks, const std::string& why) {
-  if (jobs_.NoteGroupFailed(job, ranks, why)) decisions_.NoteChange();
+  if (jobs_.At(job).NoteGroupFailed(ranks, why)) decisions_.NoteChange();
 }
 
 void GroupEnds::NoteWorks(JobId job, const std::vector<JobRank>& ranks) {
-  if (jobs_.NoteGroupWorks(job, ranks)) decisions_.NoteChange();
+  if (jobs_.At(job).NoteGroupWorks(ranks)) decisions_.NoteChange();
 }
 
 void GroupEnds::GiveUp(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now) {
   for (const GroupFailure& failure : failures) {
-    JobGroup* const group = jobs_.GroupsOf(job.id).Find(failure.group);
+    JobGroup* const group = jobs_.At(job.id).groups.Find(failure.group);
     if (group == nullptr) continue;  // all have closed it, or another has taken its name
     const GroupState& state = group->state();
     // The first reason counts. A rank that is done with the group has no say in it.
@@ -42,7 +42,7 @@ void GroupEnds::Fail(const Job& job, const GroupState& group, const std::string&
   decisions_.NoteChange();
   NoteFailed(job.id, group.RanksOfWhole(), absl::StrCat("group \"", group.name, "\": ", failure));
   decisions_.Record(EventKind::kGroupFailed, job.Describe(group), failure, now, IdsOf(job, group));
-  for (JobGroup* const rail : jobs_.GroupsOf(job.id).RailsOf(group.name)) {
+  for (JobGroup* const rail : jobs_.At(job.id).groups.RailsOf(group.name)) {
     if (!rail->Fail(failure, /*ends_with_aborted=*/!lacks_memory)) continue;
     PublishMapOf(job, rail->state());
   }
@@ -59,7 +59,7 @@ void GroupEnds::PublishMapOf(const Job& job, const GroupState& group) {
 // has moved already, or can't.
 void GroupEnds::NoteAllCommitted(const Job& job, JobRank rank, const std::vector<GroupId>& groups) {
   for (const GroupId id : groups) {
-    JobGroup* const group = jobs_.GroupsOf(job.id).Find(id);
+    JobGroup* const group = jobs_.At(job.id).groups.Find(id);
     if (group == nullptr || !group->HasRank(rank) || group->state().gone.contains(rank)) continue;
     if (!group->state().failure.empty() || !group->NoteAllCommitted()) continue;
     decisions_.NoteChange();
@@ -74,7 +74,7 @@ void GroupEnds::Close(const Job& job, GroupId id, JobRank rank, Now now) {
   const std::string name = group->state().name;
   const std::vector<JobRank> ranks = group->state().RanksOfWhole();
   const bool has_failed = !group->state().failure.empty();
-  if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
+  if (!jobs_.At(job.id).groups.Close(id, rank)) return;
   decisions_.NoteChange();
   if (job.groups.HasName(name)) return;
   if (!has_failed) NoteWorks(job.id, ranks);

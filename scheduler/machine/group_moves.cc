@@ -50,14 +50,14 @@ GroupMoves::GroupMoves(uint64_t lease_ttl_ns, const ServerRegistry* servers, Job
                        Decisions* decisions, Now now)
     : lease_ttl_ns_(lease_ttl_ns), servers_(*servers), jobs_(*jobs), ends_(*ends), decisions_(*decisions) {
   for (const auto& [id, job] : jobs_.jobs()) {
-    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) LookAgain(&group, now.monotonic_ns);
+    for (auto& [group_id, group] : jobs_.At(id).groups.all()) LookAgain(&group, now.monotonic_ns);
   }
 }
 
 void GroupMoves::OnServersChanged(Now now) {
   PublishServers(now);
   for (const auto& [id, job] : jobs_.jobs()) {
-    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) MoveIfNeeded(job, &group, now);
+    for (auto& [group_id, group] : jobs_.At(id).groups.all()) MoveIfNeeded(job, &group, now);
   }
   AskForColocation(now);
 }
@@ -77,7 +77,7 @@ void GroupMoves::AskForColocation(Now now) {
   for (const auto& [id, job] : jobs_.jobs()) {
     const std::optional<ColocationRequest> wanted = FindColocationRequest(job, servers_);
     if (!wanted.has_value()) continue;
-    jobs_.NoteColocatedServers(id, wanted->ranks);
+    jobs_.At(id).NoteColocatedServers(wanted->ranks);
     decisions_.AfterSave(PublishColocationRequest{id, *wanted});
     decisions_.Record(EventKind::kColocationRequested, absl::StrCat("job \"", job.name, "\""),
                       absl::StrCat("no server is left (", wanted->reason, "): asked each of the ranks ",
@@ -98,7 +98,7 @@ void GroupMoves::Tick(Now now) {
   if (now.monotonic_ns < next_move_ns_) return;
   next_move_ns_ = kNoDeadline;
   for (const auto& [id, job] : jobs_.jobs()) {
-    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) {
+    for (auto& [group_id, group] : jobs_.At(id).groups.all()) {
       if (group.look_again_ns() <= now.monotonic_ns) {
         MoveIfNeeded(job, &group, now);
       } else {
@@ -175,7 +175,7 @@ void GroupMoves::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) 
 void GroupMoves::Answer(RequestHandle handle, const ReportServer& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return decisions_.Answer(handle, job.status());
-  JobGroup* const group = jobs_.GroupsOf(request.job).Find(request.group);
+  JobGroup* const group = jobs_.At(request.job).groups.Find(request.group);
   if (group == nullptr || !group->HasRank(request.rank)) {
     return decisions_.Answer(handle, absl::NotFoundError(absl::StrCat((*job)->Describe(request.rank),
                                                                       " is in no group ", request.group.value())));
@@ -197,7 +197,7 @@ void GroupMoves::Answer(RequestHandle handle, const ReportServer& request, Now n
 
 void GroupMoves::OnMemoryFreed(ServerId server, Now now) {
   for (const auto& [id, job] : jobs_.jobs()) {
-    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) {
+    for (auto& [group_id, group] : jobs_.At(id).groups.all()) {
       if (group.ForgetRefusal(server) && group.WantsMove()) MoveIfNeeded(job, &group, now);
     }
   }

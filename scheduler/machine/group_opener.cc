@@ -97,7 +97,7 @@ void GroupOpener::OpenOnNode(const GroupRound& round, const Job& job, Now now) {
       absl::StrCat(round.ranks.size(), " ranks reduce among themselves on node ",
                    job.workers.at(round.ranks.front()).state.node, ", wire ", std::string(WireFormatName(round.wire))),
       now, IdsOf(job, group));
-  jobs_.GroupsOf(job.id).Add({std::move(group)});
+  jobs_.At(job.id).groups.Add({std::move(group)});
 }
 
 void GroupOpener::OpenOnServers(const GroupRound& round, const Job& job, const NodeReduceDecision& decision, Now now) {
@@ -146,7 +146,7 @@ void GroupOpener::OpenOnServers(const GroupRound& round, const Job& job, const N
                    plan->servers, ", wire ", std::string(WireFormatName(round.wire)), ", map ",
                    decisions_.map()->epoch().value(), why_flat),
       now, IdsOf(job, groups.front()));
-  jobs_.GroupsOf(job.id).Add(std::move(groups));
+  jobs_.At(job.id).groups.Add(std::move(groups));
 }
 
 void GroupOpener::TellAllOpened(const GroupRound& round, const Job& job, const GroupState& group,

@@ -21,8 +21,9 @@ std::string GivenUpText(const GivenUpRequest& request) {
 void GroupRequests::Answer(RequestHandle handle, const JoinGroup& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return decisions_.Answer(handle, job.status());
-  if (absl::Status status = CheckRequest(request, (*job)->world_size); !status.ok())
+  if (absl::Status status = CheckRequest(request, (*job)->world_size); !status.ok()) {
     return decisions_.AnswerNow(handle, status);
+  }
   if ((*job)->phase == JobPhase::kFailed) return decisions_.Answer(handle, absl::AbortedError((*job)->failure));
   if (AnswerAgain(handle, request, **job, now)) return;
   Refuse(rounds_.Add(handle, request, now));

@@ -4,9 +4,49 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "core/duration_text.h"
 #include "core/failure_detection.h"
+#include "scheduler/machine/node_reduce_decision.h"
+#include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
+
+Job Job::Restored(const JobState& state) {
+  Job job{.id = state.id,
+          .name = state.name,
+          .world_size = state.world_size,
+          .phase = state.phase,
+          .failure = state.failure,
+          .started_at_unix_ms = state.started_at_unix_ms};
+  for (uint32_t rank = 0; rank < state.world_size; ++rank) job.failure_ranks.push_back(JobRank(rank));
+  job.groups.Restore(state.groups);
+  for (const auto& [rank, rank_state] : state.ranks) {
+    job.workers[rank].state = rank_state;
+    if (rank_state.phase == MemberPhase::kLive) {
+      ++job.live_count;
+      continue;
+    }
+    job.groups.CloseAllOf(rank);
+    // States that were saved before they had the failure.
+    if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
+      job.failure = job.WhyLost(rank, rank_state.reason);
+    }
+  }
+  return job;
+}
+
+JobState Job::State() const {
+  JobState state{.id = id,
+                 .name = name,
+                 .world_size = world_size,
+                 .phase = phase,
+                 .failure = failure,
+                 .started_at_unix_ms = started_at_unix_ms,
+                 .ranks = {},
+                 .groups = groups.States()};
+  for (const auto& [rank, worker] : workers) state.ranks.emplace(rank, worker.state);
+  return state;
+}
 
 std::string Job::Describe(JobRank rank) const {
   const auto worker = workers.find(rank);
@@ -83,6 +123,31 @@ std::string Job::WhyLost(JobRank rank, const std::string& reason) const {
   return absl::StrCat(Describe(rank), " was lost: ", reason);
 }
 
+absl::Status Job::HolderError(const JoinJob& request, Now now) const {
+  const Worker& worker = workers.at(request.rank);
+  return absl::AlreadyExistsError(absl::StrCat(
+      "rank ", request.rank.value(), " of job \"", request.job_name, "\" is held by process ", worker.state.pid,
+      " on node ", worker.state.node, ", which was heard ", Seconds(now.monotonic_ns - worker.last_heartbeat_ns),
+      " ago; end that process (a launcher that was killed leaves its ranks running), or give process ", request.pid,
+      " on node ", CleanText(request.node), " another rank or job name"));
+}
+
+absl::Status Job::CheckMember(JobRank rank, Incarnation incarnation) const {
+  const auto worker = workers.find(rank);
+  if (worker == workers.end() || worker->second.state.incarnation != incarnation) {
+    return absl::NotFoundError(absl::StrCat("this process is not ", Describe(rank), "; join the job first"));
+  }
+  const RankState& state = worker->second.state;
+  if (state.phase == MemberPhase::kLive) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat(Describe(rank), " is ", std::string(MemberPhaseName(state.phase)), " (", state.reason, ")"));
+}
+
+uint64_t Job::TakeOverAtNs(JobRank rank) const {
+  const Worker& worker = workers.at(rank);
+  return worker.state.phase == MemberPhase::kLive ? worker.signs.TakeOverAtNs() : kNoDeadline;
+}
+
 const GroupState* Job::FindReported(GroupId of, Epoch epoch, Rank rank) const {
   const JobGroup* const group = groups.Find(of);
   if (group == nullptr) return nullptr;
@@ -90,6 +155,50 @@ const GroupState* Job::FindReported(GroupId of, Epoch epoch, Rank rank) const {
   if (state.epoch < epoch || rank.value() >= state.ranks.size()) return nullptr;
   const bool is_live = workers.at(state.ranks[rank.value()]).state.phase == MemberPhase::kLive;
   return is_live ? &state : nullptr;
+}
+
+bool Job::AssignServer(JobRank rank, bool wanted) {
+  Worker& worker = workers.at(rank);
+  if (!wanted || worker.has_colocated_server) return worker.has_colocated_server;
+  worker.has_colocated_server = std::none_of(workers.begin(), workers.end(), [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return other.has_colocated_server && other.state.phase == MemberPhase::kLive &&
+           AreOnOneNode(PlaceOf(other.state), PlaceOf(worker.state));
+  });
+  return worker.has_colocated_server;
+}
+
+bool Job::NeedsNoServers() {
+  if (workers.size() != world_size || live_count != world_size) return false;
+  if (needs_no_servers.has_value()) return *needs_no_servers;
+  std::vector<NodeReduceRank> members;
+  members.reserve(workers.size());
+  for (const auto& [rank, worker] : workers) {
+    const std::optional<NodeReduceRequest>& request = worker.state.node_reduce;
+    members.push_back({rank, worker.state.node, request.has_value() ? &*request : nullptr});
+  }
+  needs_no_servers = DecideNodeReduce(world_size, members).mode == NodeReduceMode::kNodeAlone;
+  return *needs_no_servers;
+}
+
+void Job::Abort(const std::string& reason) {
+  phase = JobPhase::kFailed;
+  failure = absl::StrCat("an operator aborted job \"", name, "\"", reason.empty() ? "" : ": ", CleanText(reason));
+}
+
+bool Job::NoteGroupFailed(std::vector<JobRank> ranks, const std::string& why) {
+  if (!open() || !failure.empty()) return false;
+  std::ranges::sort(ranks);
+  failure = why;
+  failure_ranks = std::move(ranks);
+  return true;
+}
+
+bool Job::NoteGroupWorks(std::vector<JobRank> ranks) {
+  std::ranges::sort(ranks);
+  if (!open() || failure.empty() || !std::ranges::includes(ranks, failure_ranks)) return false;
+  failure.clear();
+  return true;
 }
 
 bool Job::IsOfAnEarlierRun(JobRank rank, uint64_t process_end_ns, Now now) const {

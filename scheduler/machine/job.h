@@ -1,6 +1,7 @@
 // A job: its ranks with their leases, its open groups. Pure; one thread.
 //
-// JobRegistry alone changes a job and its ranks; others read them.
+// It starts with its first rank, runs once all ranks have joined, ends when all have left, and fails as soon as a rank
+// is lost or an operator aborts it. Its own functions change it, and JobRegistry, which counts ranks and leases.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_H_
 #define SHOAL_SCHEDULER_MACHINE_JOB_H_
 
@@ -12,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/ids.h"
 #include "core/now.h"
 #include "scheduler/machine/job_groups.h"
 #include "scheduler/machine/node_place.h"
 #include "scheduler/machine/process_signs.h"
 #include "scheduler/machine/scheduler_actions.h"
+#include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
 
 namespace shoal::scheduler {
@@ -34,6 +37,10 @@ struct Worker {
 };
 
 struct Job {
+  // As it was saved; its live ranks have no leases yet.
+  static Job Restored(const JobState& state);
+  JobState State() const;
+
   JobId id;
   std::string name;
   uint32_t world_size = 0;
@@ -48,7 +55,7 @@ struct Job {
   JobGroups groups;                   // that are open
   size_t live_count = 0;
   uint64_t ended_ns = 0;                                // the last rank went; of live_count 0
-  std::optional<bool> needs_no_servers = std::nullopt;  // see JobRegistry; nullopt: to be found out for these ranks
+  std::optional<bool> needs_no_servers = std::nullopt;  // see NeedsNoServers; nullopt: to be found out for these ranks
 
   // The most servers that one of its live ranks waits for before it asks for groups; 0: none waits.
   uint32_t AwaitedServers() const;
@@ -70,10 +77,37 @@ struct Job {
   std::vector<RankLost> LostRanks() const;
   // `failure` of a job that fails because the rank is lost for that reason.
   std::string WhyLost(JobRank rank, const std::string& reason) const;
+  // ALREADY_EXISTS, naming the process that holds the rank that `request` wants.
+  absl::Status HolderError(const JoinJob& request, Now now) const;
+  // NOT_FOUND: this process has not the rank, or the rank's lease is over; the text says why.
+  absl::Status CheckMember(JobRank rank, Incarnation incarnation) const;
+  // When the process that holds the rank may be taken for ended because another one wants its place; kNoDeadline: it
+  // may not.
+  uint64_t TakeOverAtNs(JobRank rank) const;
   // The group of a server's report about one of its ranks; of this epoch or an older one. nullptr: it is closed, the
   // epoch is one to come, it has no such rank, or the rank is not live.
   const GroupState* FindReported(GroupId group, Epoch epoch, Rank rank) const;
 
+  // ---- changes ----
+
+  // Whether a live rank is to run a colocated server for its job: if `wanted`, one live rank of each node is. The
+  // answer to the same process stays the same (until the scheduler restarts).
+  bool AssignServer(JobRank rank, bool wanted);
+  // These ranks are asked to run a colocated server each.
+  void NoteColocatedServers(const std::vector<JobRank>& ranks) {
+    for (const JobRank rank : ranks) workers.at(rank).has_colocated_server = true;
+  }
+  // The live rank was answered that there are fewer servers than these, which it waits for; 0: it has what it wanted.
+  // Not saved: a rank that waits asks again, several times a second.
+  void NoteAwaitedServers(JobRank rank, uint32_t count) { workers.at(rank).awaited_servers = count; }
+  // All ranks of the job are there, and can reduce among themselves on one node. Cheap: ranks ask it again and again.
+  bool NeedsNoServers();
+  // An operator ends the open job.
+  void Abort(const std::string& reason);
+  // A group of these ranks failed or was not made; or was made, or closed by all without a failure: see `failure`.
+  // True: that has changed.
+  bool NoteGroupFailed(std::vector<JobRank> ranks, const std::string& why);
+  bool NoteGroupWorks(std::vector<JobRank> ranks);
   // What becomes of a rank whose process has ended, not before `process_end_ns`, or is taken to have ended: it is lost,
   // or nobody misses it (JobRegistry::TakeOver), and then what failed in its run is forgotten.
   MemberPhase PhaseOfEnded(JobRank rank, uint64_t process_end_ns, Now now);

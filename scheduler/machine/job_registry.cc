@@ -15,29 +15,10 @@ namespace shoal::scheduler {
 void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now) {
   next_job_id_ = next_job_id;
   for (const JobState& state : jobs) {
-    Job& job = jobs_[state.id];
-    job.id = state.id;
-    job.name = state.name;
-    job.world_size = state.world_size;
-    job.phase = state.phase;
-    job.failure = state.failure;
-    for (uint32_t rank = 0; rank < state.world_size; ++rank) job.failure_ranks.push_back(JobRank(rank));
-    job.started_at_unix_ms = state.started_at_unix_ms;
-    job.groups.Restore(state.groups);
-    for (const auto& [rank, rank_state] : state.ranks) {
-      Worker& worker = job.workers[rank];
-      worker.state = rank_state;
-      if (rank_state.phase == MemberPhase::kLive) {
-        ++job.live_count;
-        ++live_workers_;
-        GrantLease(&worker, now);
-        continue;
-      }
-      job.groups.CloseAllOf(rank);
-      // States that were saved before they had the failure.
-      if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
-        job.failure = job.WhyLost(rank, rank_state.reason);
-      }
+    Job& job = jobs_.emplace(state.id, Job::Restored(state)).first->second;
+    live_workers_ += job.live_count;
+    for (auto& [rank, worker] : job.workers) {
+      if (worker.state.phase == MemberPhase::kLive) GrantLease(&worker, now);
     }
     JobId& newest = by_name_[job.name];
     newest = std::max(newest, job.id);
@@ -130,67 +111,14 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
   return joined;
 }
 
-bool JobRegistry::AssignServer(JobId id, JobRank rank, bool wanted) {
-  Job& job = jobs_.at(id);
-  Worker& worker = job.workers.at(rank);
-  if (!wanted || worker.has_colocated_server) return worker.has_colocated_server;
-  worker.has_colocated_server = std::none_of(job.workers.begin(), job.workers.end(), [&](const auto& entry) {
-    const Worker& other = entry.second;
-    return other.has_colocated_server && other.state.phase == MemberPhase::kLive &&
-           AreOnOneNode(PlaceOf(other.state), PlaceOf(worker.state));
-  });
-  return worker.has_colocated_server;
-}
-
-void JobRegistry::NoteColocatedServers(JobId id, const std::vector<JobRank>& ranks) {
-  Job& job = jobs_.at(id);
-  for (const JobRank rank : ranks) job.workers.at(rank).has_colocated_server = true;
-}
-
-void JobRegistry::NoteAwaitedServers(JobId id, JobRank rank, uint32_t count) {
-  jobs_.at(id).workers.at(rank).awaited_servers = count;
-}
-
-bool JobRegistry::NeedsNoServers(JobId id) {
-  Job& job = jobs_.at(id);
-  if (job.workers.size() != job.world_size || job.live_count != job.world_size) return false;
-  if (job.needs_no_servers.has_value()) return *job.needs_no_servers;
-  std::vector<NodeReduceRank> members;
-  members.reserve(job.workers.size());
-  for (const auto& [rank, worker] : job.workers) {
-    const std::optional<NodeReduceRequest>& request = worker.state.node_reduce;
-    members.push_back({rank, worker.state.node, request.has_value() ? &*request : nullptr});
-  }
-  job.needs_no_servers = DecideNodeReduce(job.world_size, members).mode == NodeReduceMode::kNodeAlone;
-  return *job.needs_no_servers;
-}
-
-absl::Status JobRegistry::HolderError(JobId job, const JoinJob& request, Now now) const {
-  const Worker& worker = jobs_.at(job).workers.at(request.rank);
-  return absl::AlreadyExistsError(absl::StrCat(
-      "rank ", request.rank.value(), " of job \"", request.job_name, "\" is held by process ", worker.state.pid,
-      " on node ", worker.state.node, ", which was heard ", Seconds(now.monotonic_ns - worker.last_heartbeat_ns),
-      " ago; end that process (a launcher that was killed leaves its ranks running), or give process ", request.pid,
-      " on node ", CleanText(request.node), " another rank or job name"));
-}
-
 absl::StatusOr<const Job*> JobRegistry::FindMember(JobId id, JobRank rank, Incarnation incarnation) const {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) {
     return absl::NotFoundError(absl::StrCat("no job has id ", id.value(),
                                             " here (it has ended, or the scheduler lost its state); join again"));
   }
-  const Job& job = found->second;
-  const auto worker = job.workers.find(rank);
-  if (worker == job.workers.end() || worker->second.state.incarnation != incarnation) {
-    return absl::NotFoundError(absl::StrCat("this process is not ", job.Describe(rank), "; join the job first"));
-  }
-  if (worker->second.state.phase != MemberPhase::kLive) {
-    return absl::NotFoundError(absl::StrCat(job.Describe(rank), " is ",
-                                            std::string(MemberPhaseName(worker->second.state.phase)), " (",
-                                            worker->second.state.reason, ")"));
-  }
-  return &job;
+  if (absl::Status status = found->second.CheckMember(rank, incarnation); !status.ok()) return status;
+  return &found->second;
 }
 
 absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
@@ -308,16 +236,7 @@ uint32_t JobRegistry::live_job_count() const { return static_cast<uint32_t>(jobs
 std::vector<JobState> JobRegistry::States() const {
   std::vector<JobState> states;
   for (const auto& [id, job] : jobs_) {
-    if (job.live_count == 0) continue;
-    JobState& state = states.emplace_back();
-    state.id = id;
-    state.name = job.name;
-    state.world_size = job.world_size;
-    state.phase = job.phase;
-    state.failure = job.failure;
-    state.started_at_unix_ms = job.started_at_unix_ms;
-    for (const auto& [rank, worker] : job.workers) state.ranks.emplace(rank, worker.state);
-    state.groups = job.groups.States();
+    if (job.live_count > 0) states.push_back(job.State());
   }
   return states;
 }
@@ -347,32 +266,6 @@ absl::StatusOr<const Job*> JobRegistry::FindOpen(const std::string& name, std::s
         absl::StrCat("job \"", name, "\" ", how, "; there is nothing to ", std::string(verb)));
   }
   return job;
-}
-
-absl::StatusOr<JobId> JobRegistry::Abort(const std::string& name, const std::string& reason) {
-  const absl::StatusOr<const Job*> found = FindOpen(name, "abort");
-  if (!found.ok()) return found.status();
-  Job& job = jobs_.at((*found)->id);
-  job.phase = JobPhase::kFailed;
-  job.failure = absl::StrCat("an operator aborted job \"", name, "\"", reason.empty() ? "" : ": ", CleanText(reason));
-  return job.id;
-}
-
-bool JobRegistry::NoteGroupFailed(JobId id, std::vector<JobRank> ranks, const std::string& why) {
-  Job& job = jobs_.at(id);
-  if (!job.open() || !job.failure.empty()) return false;
-  std::ranges::sort(ranks);
-  job.failure = why;
-  job.failure_ranks = std::move(ranks);
-  return true;
-}
-
-bool JobRegistry::NoteGroupWorks(JobId id, std::vector<JobRank> ranks) {
-  Job& job = jobs_.at(id);
-  std::ranges::sort(ranks);
-  if (!job.open() || job.failure.empty() || !std::ranges::includes(ranks, job.failure_ranks)) return false;
-  job.failure.clear();
-  return true;
 }
 
 // ---- signs of an end ----
@@ -411,13 +304,6 @@ void JobRegistry::OnRankAbsent(const AbsentRankReport& absent, Now now) {
   Worker& worker = jobs_.at(absent.job).workers.at(group->ranks[absent.rank.value()]);
   worker.signs.OnConnectionLost(TimeOf(absent, now), CleanText(absent.because), now);
   next_expiry_ns_ = std::min(next_expiry_ns_, worker.signs.EndedAtNs());
-}
-
-uint64_t JobRegistry::TakeOverAtNs(JobId id, JobRank rank) const {
-  const Job* const job = Find(id);
-  if (job == nullptr) return kNoDeadline;
-  const Worker& worker = job->workers.at(rank);
-  return worker.state.phase == MemberPhase::kLive ? worker.signs.TakeOverAtNs() : kNoDeadline;
 }
 
 JobRegistry::Gone JobRegistry::TakeOver(JobId id, const JoinJob& request, Now now) {

@@ -1,9 +1,7 @@
 // The jobs that the scheduler knows. Pure; one thread.
 //
-// JobRegistry alone changes a job and its ranks; others read them. The groups of a job own their state (JobGroups), and
-// the machine calls their transitions. A job starts with its first rank, runs once all ranks have
-// joined, ends when all have left, and fails as soon as a rank is lost or an operator aborts it. The name of an ended
-// or failed job may be used again: the next to join it starts a new job.
+// Finds them by name and id, bounds how many there are, and keeps the leases of their ranks. The name of an ended or
+// failed job may be used again: the next to join it starts a new job.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_
 #define SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_
 
@@ -61,27 +59,10 @@ class JobRegistry {
   void Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now);
 
   // A process that wants a rank whose holder still has its lease is not refused at once: `held` is set, nothing
-  // changes, and the caller asks again when the holder is gone, or answers with HolderError when the holder shows a
-  // sign of life. So a restarted process need not wait for the end of its predecessor's lease itself. INVALID_ARGUMENT:
-  // world size differs from the job's. RESOURCE_EXHAUSTED: too many jobs or workers.
+  // changes, and the caller asks again when the holder is gone, or answers with Job::HolderError when the holder shows
+  // a sign of life. So a restarted process need not wait for the end of its predecessor's lease itself.
+  // INVALID_ARGUMENT: world size differs from the job's. RESOURCE_EXHAUSTED: too many jobs or workers.
   absl::StatusOr<Joined> Join(const JoinJob& request, Now now);
-
-  // Whether a live rank is to run a colocated server for its job: if `wanted`, one live rank of each node is. The
-  // answer to the same process stays the same (until the scheduler restarts).
-  bool AssignServer(JobId job, JobRank rank, bool wanted);
-  // These ranks of the job are asked to run a colocated server each.
-  void NoteColocatedServers(JobId job, const std::vector<JobRank>& ranks);
-
-  // The live rank was answered that there are fewer servers than these, which it waits for; 0: it has what it wanted.
-  // Not saved: a rank that waits asks again, several times a second.
-  void NoteAwaitedServers(JobId job, JobRank rank, uint32_t count);
-
-  // All ranks of the job are there, and can reduce among themselves on one node. Cheap: ranks ask it again and again.
-  bool NeedsNoServers(JobId job);
-
-  // ALREADY_EXISTS, naming the process that holds the rank of the job that `request` wants. Only for a request that
-  // Join has held for that job.
-  absl::Status HolderError(JobId job, const JoinJob& request, Now now) const;
 
   // NOT_FOUND: job unknown, or the rank's lease is over; the text says why.
   absl::Status Renew(const HeartbeatWorker& request, Now now);
@@ -107,23 +88,11 @@ class JobRegistry {
   // As RenewLeases, after a time in which this scheduler was not reached: what was seen then is no evidence.
   void RenewAll(Now now);
 
-  // The open job of that name fails for this reason; its ranks stay until they leave. NOT_FOUND: no job has the name.
-  // FAILED_PRECONDITION: it is over.
-  absl::StatusOr<JobId> Abort(const std::string& name, const std::string& reason);
-
-  // A group of these ranks failed or was not made; or was made, or closed by all without a failure: see Job::failure.
-  // True: that has changed.
-  bool NoteGroupFailed(JobId id, std::vector<JobRank> ranks, const std::string& why);
-  bool NoteGroupWorks(JobId id, std::vector<JobRank> ranks);
-
   // A process opened a Watch stream for its job; the stream is closed.
   void OnStreamOpened(const WatchOpened& stream);
   void OnStreamClosed(WatcherId watcher, Now now);
   // A server lost the connection of a rank, in this epoch of the group or an older one.
   void OnRankAbsent(const AbsentRankReport& absent, Now now);
-  // When the process that holds the rank may be taken for ended because another one wants its place; kNoDeadline: it
-  // may not.
-  uint64_t TakeOverAtNs(JobId job, JobRank rank) const;
   // The rank's holder has ended, and this process takes its place. Only when that time has come. It is not lost, and
   // the job goes on, if the job was started again before all of its ranks had come, or after some had left: ranks of
   // the new run have taken places that were free, and share no group with the holder.
@@ -132,8 +101,8 @@ class JobRegistry {
   void AddLivePlaces(std::vector<NodePlace>* places) const;
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
-  // Of a job that is there.
-  JobGroups& GroupsOf(JobId job) { return jobs_.at(job).groups; }
+  // A job that is there.
+  Job& At(JobId job) { return jobs_.at(job); }
   // All groups that do without the server may use it again.
   void ForgetExclusions(ServerId server);
 

@@ -16,8 +16,10 @@ namespace shoal::scheduler {
 void RankMembers::Answer(RequestHandle handle, const JoinJob& request, Now now) {
   JobId held_by;
   if (TryJoin(handle, request, now, &held_by)) return;
-  if (held_joins_.full()) return decisions_.AnswerNow(handle, jobs_.HolderError(held_by, request, now));
-  held_joins_.Add({handle, request, held_by});
+  if (held_joins_.size() >= kMaxHeldJoins) {
+    return decisions_.AnswerNow(handle, jobs_.At(held_by).HolderError(request, now));
+  }
+  held_joins_.push_back({handle, request, held_by});
   TakeOver(now);
 }
 
@@ -37,21 +39,20 @@ bool RankMembers::TryJoin(RequestHandle handle, const JoinJob& request, Now now,
                                    request.rank.value(), " on node ", CleanText(request.node)),
                       now, {.job = joined->job});
   }
-  const Job& job = *jobs_.Find(joined->job);
+  Job& job = jobs_.At(joined->job);
   if (joined->job_runs_now) {
     decisions_.Record(EventKind::kJobRunning, subject, absl::StrCat("all ", request.world_size, " ranks joined"), now,
                       {.job = joined->job});
     WarnOfSharedNodeName(job, now);
   }
   const NodePlace place = PlaceOf(job.workers.at(request.rank).state);
-  const bool colocate_server =
-      jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request, place));
+  const bool colocate_server = job.AssignServer(request.rank, joined->changed && WantsServer(request, place));
   if (!decisions_.all_saved()) jobs_.HoldLease(joined->job, request.rank);
   decisions_.AfterSave(BeginRankLease{joined->job, request.rank, request.incarnation});
   const auto server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size());
-  const bool needs_no_servers = jobs_.NeedsNoServers(joined->job);
+  const bool needs_no_servers = job.NeedsNoServers();
   const bool has_to_wait = server_count < request.min_servers && !needs_no_servers;
-  jobs_.NoteAwaitedServers(joined->job, request.rank, has_to_wait ? request.min_servers : 0);
+  job.NoteAwaitedServers(request.rank, has_to_wait ? request.min_servers : 0);
   decisions_.Answer(handle, JobJoined{.job = joined->job,
                                       .lease_ttl_ms = lease_ttl_ms_,
                                       .server_count = server_count,
@@ -87,22 +88,32 @@ bool RankMembers::WantsServer(const JoinJob& request, const NodePlace& place) co
 }
 
 void RankMembers::RetryHeldJoins(Now now) {
-  for (HeldJoin& each : held_joins_.TakeAll()) {
-    if (!TryJoin(each.handle, each.request, now, &each.job)) held_joins_.Add(std::move(each));
+  for (HeldJoin& each : std::exchange(held_joins_, {})) {
+    if (!TryJoin(each.handle, each.request, now, &each.job)) held_joins_.push_back(std::move(each));
   }
+}
+
+void RankMembers::Forget(RequestHandle handle) {
+  std::erase_if(held_joins_, [&](const HeldJoin& held) { return held.handle == handle; });
+}
+
+uint64_t RankMembers::TakeOverAtNs(const HeldJoin& held) const {
+  const Job* const job = jobs_.Find(held.job);
+  return job == nullptr ? kNoDeadline : job->TakeOverAtNs(held.request.rank);
 }
 
 uint64_t RankMembers::NextDeadlineNs() const {
   uint64_t next_ns = jobs_.next_expiry_ns();
-  for (const HeldJoin& held : held_joins_.all()) {
-    next_ns = std::min(next_ns, jobs_.TakeOverAtNs(held.job, held.request.rank));
-  }
+  for (const HeldJoin& held : held_joins_) next_ns = std::min(next_ns, TakeOverAtNs(held));
   return next_ns;
 }
 
 void RankMembers::Tick(Now now) {
-  const std::vector<JobRegistry::Gone> gone =
-      jobs_.ExpireLeases([this](JobId job, JobRank rank) { return held_joins_.HasFor(job, rank); }, now);
+  const auto is_awaited = [this](JobId job, JobRank rank) {
+    return std::ranges::any_of(held_joins_,
+                               [&](const HeldJoin& held) { return held.job == job && held.request.rank == rank; });
+  };
+  const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(is_awaited, now);
   for (const JobRegistry::Gone& each : gone) OnEnded(each, now);
   if (!gone.empty()) RetryHeldJoins(now);
   TakeOver(now);
@@ -110,8 +121,8 @@ void RankMembers::Tick(Now now) {
 
 void RankMembers::TakeOver(Now now) {
   bool any = false;
-  for (const HeldJoin& held : held_joins_.all()) {
-    if (now.monotonic_ns < jobs_.TakeOverAtNs(held.job, held.request.rank)) continue;
+  for (const HeldJoin& held : held_joins_) {
+    if (now.monotonic_ns < TakeOverAtNs(held)) continue;
     any = true;
     OnEnded(jobs_.TakeOver(held.job, held.request, now), now);
   }
@@ -132,9 +143,11 @@ void RankMembers::Answer(RequestHandle handle, const HeartbeatWorker& request, N
   if (!status.ok()) return decisions_.Answer(handle, status);
   decisions_.AnswerNow(handle, WorkerRenewed{.lease_ttl_ms = lease_ttl_ms_,
                                              .waits = groups_.rounds().LongWaits(request, servers_, jobs_, now)});
-  for (const HeldJoin& held : held_joins_.TakeFor(request.job, request.rank)) {
-    decisions_.AnswerNow(held.handle, jobs_.HolderError(held.job, held.request, now));
-  }
+  std::erase_if(held_joins_, [&](const HeldJoin& held) {
+    if (held.job != request.job || held.request.rank != request.rank) return false;
+    decisions_.AnswerNow(held.handle, jobs_.At(held.job).HolderError(held.request, now));
+    return true;
+  });
 }
 
 void RankMembers::Answer(RequestHandle handle, const LeaveJob& request, Now now) {
@@ -172,13 +185,14 @@ void RankMembers::OnGone(const JobRegistry::Gone& gone, Now now) {
 }
 
 void RankMembers::Answer(RequestHandle handle, const AbortJob& request, Now now) {
-  const absl::StatusOr<JobId> id = jobs_.Abort(request.name, request.reason);
-  if (!id.ok()) return decisions_.AnswerNow(handle, id.status());
+  const absl::StatusOr<const Job*> found = jobs_.FindOpen(request.name, "abort");
+  if (!found.ok()) return decisions_.AnswerNow(handle, found.status());
+  const Job& job = **found;
+  jobs_.At(job.id).Abort(request.reason);
   decisions_.NoteChange();
-  const Job& job = *jobs_.Find(*id);
-  decisions_.Record(EventKind::kJobAborted, absl::StrCat("job \"", job.name, "\""), job.failure, now, {.job = *id});
-  groups_.FailJob(*id, absl::AbortedError(job.failure));
-  JobAborted aborted{.job = *id, .live_ranks = static_cast<uint32_t>(job.live_count)};
+  decisions_.Record(EventKind::kJobAborted, absl::StrCat("job \"", job.name, "\""), job.failure, now, {.job = job.id});
+  groups_.FailJob(job.id, absl::AbortedError(job.failure));
+  JobAborted aborted{.job = job.id, .live_ranks = static_cast<uint32_t>(job.live_count)};
   for (const auto& [group_id, group] : job.groups.all()) {
     // All rails of a group fail with the first.
     if (!group.state().failure.empty()) continue;

@@ -4,20 +4,23 @@
 #ifndef SHOAL_SCHEDULER_MACHINE_RANK_MEMBERS_H_
 #define SHOAL_SCHEDULER_MACHINE_RANK_MEMBERS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "core/ids.h"
 #include "core/now.h"
 #include "scheduler/machine/decisions.h"
 #include "scheduler/machine/group_ends.h"
 #include "scheduler/machine/group_requests.h"
-#include "scheduler/machine/held_joins.h"
 #include "scheduler/machine/job_registry.h"
 #include "scheduler/machine/node_place.h"
 #include "scheduler/machine/scheduler_events.h"
 #include "scheduler/machine/server_registry.h"
 
 namespace shoal::scheduler {
+
+inline constexpr size_t kMaxHeldJoins = 4096;
 
 class RankMembers {
  public:
@@ -37,7 +40,7 @@ class RankMembers {
   // The job fails, and so do its groups, which its ranks hear of at once.
   void Answer(RequestHandle handle, const AbortJob& request, Now now);
   // The caller hung up.
-  void Forget(RequestHandle handle) { held_joins_.Forget(handle); }
+  void Forget(RequestHandle handle);
   // A process waits for a rank that another one has.
   bool AnyAwaited() const { return !held_joins_.empty(); }
 
@@ -46,6 +49,14 @@ class RankMembers {
   uint64_t NextDeadlineNs() const;
 
  private:
+  // A request for a rank that another process still holds. It waits until the holder shows a sign of life (then it is
+  // refused) or is gone (then it is tried again).
+  struct HeldJoin {
+    RequestHandle handle;
+    JoinJob request;
+    JobId job;  // whose rank is held
+  };
+
   // Answers, unless another process holds the rank and may still be alive: then false.
   bool TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by);
   // Of a job that has just got its last rank.
@@ -53,6 +64,8 @@ class RankMembers {
   // `place`: where the rank is.
   bool WantsServer(const JoinJob& request, const NodePlace& place) const;
   void RetryHeldJoins(Now now);
+  // kNoDeadline: the holder is not known to have ended.
+  uint64_t TakeOverAtNs(const HeldJoin& held) const;
   // Joins that are held by a process which has ended go ahead.
   void TakeOver(Now now);
   void OnGone(const JobRegistry::Gone& gone, Now now);
@@ -65,7 +78,7 @@ class RankMembers {
   GroupEnds& ends_;
   GroupRequests& groups_;
   Decisions& decisions_;
-  HeldJoins held_joins_;
+  std::vector<HeldJoin> held_joins_;  // in the order in which they came
 };
 
 }  // namespace shoal::scheduler

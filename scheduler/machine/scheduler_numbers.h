@@ -91,18 +91,40 @@ struct MoveNumbers {
   uint64_t asked_by_rank = 0;    // a rank could not go on with a server of its group
 };
 
-struct SchedulerNumbers {
+// A process that was not let in lately.
+struct RefusedServerView {
+  std::string name;
+  std::string node;
+  std::string reason;
+  uint64_t newest_age_ms = 0;  // since it asked last
+};
+
+// The cluster as it is now, for its status and its metrics.
+struct ClusterView {
+  std::string cluster_id;
   Epoch epoch;
   uint32_t servers_live = 0;  // dedicated ones, as servers_lost
   uint32_t servers_lost = 0;
   uint32_t servers_colocated = 0;  // live ones
-  uint32_t servers_refused = 0;    // not let in lately, as RefusedServers has them
   uint32_t jobs = 0;
   uint32_t workers = 0;
+  uint64_t started_at_unix_ms = 0;
+  uint64_t lease_ttl_ms = 0;
+  std::string store;
+  uint64_t now_unix_ms = 0;
+  std::string leader = "";  // of several schedulers, as in SchedulerMachine::Settings
   MoveNumbers moves;
-  std::vector<JobNumbers> largest_jobs;  // by bytes pushed; kMaxJobsInNumbers at most, then perhaps kOtherJobs
-  std::array<uint64_t, kEventKindCount> events{};
   SaveNumbers saves;
+  uint64_t newest_forgotten_event_unix_ms = 0;  // as of EventJournal
+  std::vector<RefusedServerView> refused_servers = {};
+  std::string save_failure = "";  // why saves fail; empty: the newest one succeeded
+  uint64_t saves_fail_since_unix_ms = 0;
+};
+
+// The metrics.
+struct SchedulerNumbers : ClusterView {
+  std::vector<JobNumbers> largest_jobs = {};  // by bytes pushed; kMaxJobsInNumbers at most, then perhaps kOtherJobs
+  std::array<uint64_t, kEventKindCount> events{};
 };
 
 }  // namespace shoal::scheduler

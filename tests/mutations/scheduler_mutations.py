@@ -153,7 +153,7 @@ SCHEDULER_MUTATIONS = [
             "    NoteReport(group, request, reported->server_name, now);\n    MoveIfNeeded(**job, group, now);\n",
             "    const std::string server = reported->server_name;\n"
             "    for (const auto& [id, each] : jobs_.jobs()) {\n"
-            "      for (auto& [other_id, other] : jobs_.GroupsOf(id).all()) {\n"
+            "      for (auto& [other_id, other] : jobs_.At(id).groups.all()) {\n"
             "        NoteReport(&other, request, server, now);\n"
             "        MoveIfNeeded(each, &other, now);\n"
             "      }\n"

@@ -80,7 +80,7 @@ TEST(MachineRefusedServersTest, OperatorsAreToldOfAServerThatIsRefusedUntilItIsI
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].node, "rack2");
   EXPECT_EQ(refused[0].newest_age_ms, 1000u);
-  EXPECT_EQ(harness.machine().Numbers(harness.now()).servers_refused, 1u);
+  EXPECT_EQ(harness.machine().Numbers(harness.now()).refused_servers.size(), 1u);
   EXPECT_TRUE(harness.Try(DeregisterServer{live.server, Incarnation(11), "drained"}).ok());
   harness.Ask<ServerRegistered>(ServerOn("rack2", "boot-2", 12));
   EXPECT_THAT(harness.Ask<ClusterView>(GetCluster()).refused_servers, IsEmpty());
