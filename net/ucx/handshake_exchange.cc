@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "net/peer_socket.h"
 #include "net/ucx/handshake_sockets.h"
 
 namespace shoal {
@@ -20,14 +21,6 @@ using Clock = std::chrono::steady_clock;
 bool IsWhole(std::span<const std::byte> bytes) {
   const absl::StatusOr<std::optional<HandshakeMessage>> decoded = DecodeHandshake(bytes);
   return decoded.ok() && decoded->has_value();
-}
-
-// Reads away what waits, so that closing the socket doesn't reset the connection and take with it what was sent.
-void HangUpAfterTheLastWord(const FileDescriptor& socket) {
-  shutdown(socket.get(), SHUT_WR);
-  std::array<std::byte, 4096> buffer;
-  for (int i = 0; i < 16 && recv(socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT) > 0; ++i) {
-  }
 }
 
 }  // namespace
@@ -63,7 +56,7 @@ void HandshakeSockets::Refuse(ConnectionId id, const std::string& why) {
   const std::vector<std::byte> bytes = EncodeHandshake(refusal);
   [[maybe_unused]] const ssize_t sent =
       send(connection->socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  HangUpAfterTheLastWord(connection->socket.Release());
+  HangUpAfterTheLastWord(connection->socket.get());
   Drop(*connection);
 }
 

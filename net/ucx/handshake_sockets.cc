@@ -1,8 +1,5 @@
 #include "net/ucx/handshake_sockets.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -14,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "process/node_address.h"
+#include "net/peer_socket.h"
 
 namespace shoal {
 namespace {
@@ -32,35 +29,6 @@ constexpr int kMaxAcceptsPerPoll = 64;
 constexpr int kMaxReadyPerPoll = 64;
 constexpr time_t kTickSeconds = 1;
 
-absl::Status NoDescriptor(const std::string& what) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat(what, ": ", strerror(errno), " (raise the limit of open files, ulimit -n)"));
-}
-
-void KeepAlive(int fd, bool dialed) {
-  const int interval_s = dialed ? HandshakeSockets::kDialerAsksEveryS : HandshakeSockets::kListenerAsksEveryS;
-  const struct {
-    int level;
-    int option;
-    int value;
-  } settings[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
-                  {IPPROTO_TCP, TCP_KEEPIDLE, interval_s},
-                  {IPPROTO_TCP, TCP_KEEPINTVL, interval_s},
-                  {IPPROTO_TCP, TCP_KEEPCNT, HandshakeSockets::kUnansweredQuestions},
-                  {IPPROTO_TCP, TCP_NODELAY, 1}};
-  for (const auto& setting : settings) {
-    setsockopt(fd, setting.level, setting.option, &setting.value, sizeof(setting.value));
-  }
-  if (!dialed) return;
-  const int repeats = static_cast<int>(kConnectRepeats);
-  setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &repeats, sizeof(repeats));
-}
-
-bool SomebodyWaits(int listen_fd) {
-  pollfd listener{.fd = listen_fd, .events = POLLIN, .revents = 0};
-  return poll(&listener, 1, 0) > 0;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HandshakeSockets>> HandshakeSockets::Make() {
@@ -76,7 +44,7 @@ absl::Status HandshakeSockets::Open() {
   if (!epoll.ok()) return epoll.status();
   epoll_ = *std::move(epoll);
   FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!timer.valid()) return NoDescriptor("can't create a timer descriptor");
+  if (!timer.valid()) return NoDescriptorLeft("can't create a timer descriptor");
   if (absl::Status status = timer_.Watch(std::move(timer), epoll_.get(), kTimer); !status.ok()) return status;
   return WatchBorrowed(wake_up_->fd(), epoll_.get(), kWakeUp);
 }
@@ -94,34 +62,10 @@ void HandshakeSockets::Unwatch(int watched_fd) { UnwatchBorrowed(watched_fd, epo
 absl::Status HandshakeSockets::Listen(const std::string& ip, uint16_t port) {
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, port);
   if (!address.ok()) return address.status();
-  const std::string where = FormatSocketAddress(address->storage);
-  FileDescriptor listener(socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listener.valid()) return NoDescriptor(absl::StrCat("can't listen on ", where));
-  // A server that restarts at once must get its port although connections of its last incarnation are still closing.
-  const int yes = 1;
-  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  sockaddr_storage bound{};
-  socklen_t length = sizeof(bound);
-  if (bind(listener.get(), address->get(), address->length) != 0 || listen(listener.get(), SOMAXCONN) != 0 ||
-      getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    if (errno == EADDRINUSE) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("can't listen on ", where, ": another process has this port; choose another, or 0 for any"));
-    }
-    if (const int error = errno; error == EADDRNOTAVAIL) {
-      if (const std::string device = DeviceOfAddress(*address); !device.empty()) {
-        return absl::UnavailableError(absl::StrCat("can't listen on ", where, " yet: while network device ", device,
-                                                   " has no link, and for a second after that, the kernel does not "
-                                                   "know whether another node has the address"));
-      }
-      errno = error;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "can't listen on ", where, ": check that it is an address of this node and that the port is permitted (",
-        strerror(errno), ")"));
-  }
-  listen_address_ = FormatSocketAddress(bound);
-  return listener_.Watch(std::move(listener), epoll_.get(), kListener, EPOLLIN);
+  absl::StatusOr<FileDescriptor> listener = ListenOn(*address);
+  if (!listener.ok()) return listener.status();
+  listen_address_ = BoundAddress(listener->get());
+  return listener_.Watch(*std::move(listener), epoll_.get(), kListener, EPOLLIN);
 }
 
 absl::StatusOr<HandshakeSockets::Connection*> HandshakeSockets::Add(FileDescriptor socket, bool dialed,
@@ -132,7 +76,7 @@ absl::StatusOr<HandshakeSockets::Connection*> HandshakeSockets::Add(FileDescript
   connection->dialed = dialed;
   connection->address = address;
   connection->name = FormatSocketAddress(address.storage);
-  KeepAlive(socket.get(), dialed);
+  PreparePeerSocket(socket.get(), dialed);
   const uint64_t key = connection->id.value();
   absl::Status status = connection->socket.Watch(std::move(socket), epoll_.get(), key, dialed ? EPOLLOUT : EPOLLIN);
   if (!status.ok()) return status;
@@ -164,7 +108,7 @@ void HandshakeSockets::End(Connection& connection, absl::Status why) {
 
 absl::StatusOr<ConnectionId> HandshakeSockets::Dial(const SocketAddress& to, const HandshakeMessage& greeting) {
   FileDescriptor made(socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!made.valid()) return NoDescriptor(absl::StrCat("can't connect to ", FormatSocketAddress(to.storage)));
+  if (!made.valid()) return NoDescriptorLeft(absl::StrCat("can't connect to ", FormatSocketAddress(to.storage)));
   const absl::StatusOr<Connection*> added = Add(std::move(made), /*dialed=*/true, to);
   if (!added.ok()) return added.status();
   Connection& connection = **added;

@@ -5,10 +5,8 @@
 // greeting must be complete within kGreetingTimeout, and at most kMaxUngreeted connections without a greeting are kept
 // (the oldest is closed first).
 //
-// Silence on the path between the two nodes ends a socket as well: the kernels probe each other (TCP's keepalive). A
-// kernel answers for a process that is busy or stopped, and a probe does not queue behind UCX's data, so only a broken
-// path is noticed, not a slow one. The side that dialed asks more often than the side that listens; when each of them
-// notices, and what follows, is in core/failure_detection.h.
+// Silence on the path between the two nodes ends a socket as well (net/peer_socket.h). A probe does not queue behind
+// UCX's data, so only a broken path is noticed, not a slow one. What follows is in core/failure_detection.h.
 //
 // Thread: one at a time, which makes every call (but Wake(), which any thread may call). No call blocks.
 // A ConnectionId is never used again; calls with one that has ended do nothing.
@@ -25,7 +23,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/failure_detection.h"
 #include "core/ids.h"
 #include "net/ucx/handshake_message.h"
 #include "net/wake_up.h"
@@ -58,9 +55,6 @@ class HandshakeSockets {
   // From a greeting until Settle.
   static constexpr auto kSettleTimeout = std::chrono::seconds(15);
   static constexpr size_t kMaxUngreeted = 256;
-  static constexpr int kDialerAsksEveryS = kRankProbePeriodNs / kNsPerS;
-  static constexpr int kListenerAsksEveryS = kServerProbePeriodNs / kNsPerS;
-  static constexpr int kUnansweredQuestions = kUnansweredProbes;  // then the socket ends, another interval later
 
   // ResourceExhausted: the process has no file descriptors left.
   static absl::StatusOr<std::unique_ptr<HandshakeSockets>> Make();
