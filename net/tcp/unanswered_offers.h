@@ -1,0 +1,59 @@
+// The payloads that peers have offered and nobody has accepted or declined, with what of them had to be kept meanwhile.
+//
+// Not thread safe. Pure.
+#ifndef SHOAL_NET_TCP_UNANSWERED_OFFERS_H_
+#define SHOAL_NET_TCP_UNANSWERED_OFFERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "core/transport_event.h"
+#include "net/transport_limits.h"
+
+namespace shoal {
+
+class UnansweredOffers {
+ public:
+  struct Offer {
+    PeerId peer;
+    uint64_t payload_bytes = 0;
+    std::unique_ptr<std::byte[]> held;  // null: nothing is kept, the bytes are still in the socket
+    bool whole = false;                 // all of the payload is in `held`
+  };
+
+  explicit UnansweredOffers(const TransportLimits& limits) : limits_(limits) {}
+
+  // ResourceExhausted: the peer has offered more than it was allowed to.
+  absl::StatusOr<OfferId> Add(PeerId peer, uint64_t payload_bytes);
+  // Memory for the whole payload of an offer that stands. ResourceExhausted likewise, or there is no memory.
+  absl::StatusOr<std::span<std::byte>> Hold(OfferId offer);
+  // What was held is there wholly.
+  void MarkWhole(OfferId offer) { offers_.at(offer).whole = true; }
+
+  // nullptr: it stands no longer. Valid until the next call that changes something.
+  const Offer* Find(OfferId offer) const;
+  void Remove(OfferId offer);
+  void RemoveAllOf(PeerId peer);
+
+ private:
+  struct OfPeer {
+    absl::flat_hash_set<OfferId> offers;
+    uint64_t held_bytes = 0;
+  };
+
+  absl::Status TooMuch(const OfPeer& peer) const;
+
+  const TransportLimits limits_;
+  uint64_t next_offer_ = 1;
+  absl::flat_hash_map<OfferId, Offer> offers_;
+  absl::flat_hash_map<PeerId, OfPeer> peers_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_TCP_UNANSWERED_OFFERS_H_
