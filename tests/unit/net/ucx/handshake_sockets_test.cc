@@ -8,7 +8,7 @@
 
 #include "tests/conformance/open_file_limit.h"
 #include "tests/unit/loopback_socket.h"
-#include "tests/unit/net/ucx/raw_socket.h"
+#include "tests/unit/net/raw_socket.h"
 
 namespace shoal {
 namespace {

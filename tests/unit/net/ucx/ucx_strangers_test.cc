@@ -9,7 +9,7 @@
 #include "net/ucx/ucx_settings.h"
 #include "net/ucx/ucx_transport.h"
 #include "tests/conformance/transport/transport_harness.h"
-#include "tests/unit/net/ucx/raw_socket.h"
+#include "tests/unit/net/raw_socket.h"
 
 namespace shoal {
 namespace {

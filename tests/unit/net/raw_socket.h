@@ -1,6 +1,6 @@
 // Plain TCP sockets that say what a test has them say: strangers before a transport's door, or a server that is none.
-#ifndef SHOAL_TESTS_UNIT_NET_UCX_RAW_SOCKET_H_
-#define SHOAL_TESTS_UNIT_NET_UCX_RAW_SOCKET_H_
+#ifndef SHOAL_TESTS_UNIT_NET_RAW_SOCKET_H_
+#define SHOAL_TESTS_UNIT_NET_RAW_SOCKET_H_
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -118,4 +118,4 @@ inline std::vector<std::string> ListeningAddresses() {
 
 }  // namespace shoal
 
-#endif  // SHOAL_TESTS_UNIT_NET_UCX_RAW_SOCKET_H_
+#endif  // SHOAL_TESTS_UNIT_NET_RAW_SOCKET_H_

@@ -1,0 +1,123 @@
+// Invariant I7 at the TCP transport's port: whoever comes and whatever they say, it goes on serving those who belong.
+#include <string>
+#include <vector>
+
+#include "net/tcp/tcp_door.h"
+#include "tests/conformance/transport/tcp_under_test.h"
+#include "tests/conformance/transport/transport_suite.h"
+#include "tests/unit/net/raw_socket.h"
+
+namespace shoal {
+namespace {
+
+class TcpStrangersTest : public TransportSuite {
+ protected:
+  bool seals() const { return GetParam().name == "Sealed"; }
+
+  Node& MakeClient(ConnectionKeys* keys, bool seals) {
+    TcpTransportOptions options = TcpUnderTest(seals);
+    options.listen_ip.clear();
+    options.keys = keys;
+    return *nodes_.emplace_back(std::make_unique<Node>(MakeTcpUnderTest(options)));
+  }
+
+  uint64_t Strangers(Node& server) { return server.transport().Report({}).strangers; }
+
+  // Connects somebody who belongs, and sends a payload across.
+  void ExpectServing(Node& server) {
+    Node& client = MakeNode({.listen = false});
+    const Link link = ConnectNodes(client, server);
+    server.AcceptAll();
+    const Bytes& payload = Keep(Pattern(300'000, ++payloads_));
+    const size_t before = server.received().size();
+    ASSERT_TRUE(client.transport().Send(link.to_b, {}, payload, 1).ok());
+    ASSERT_TRUE(PollUntil("the payload", [&] { return server.received().size() == before + 1; }));
+    EXPECT_TRUE(server.received().back().payload == payload);
+  }
+
+  // The client is told that it does not belong, and the server has no peer.
+  void ExpectUnauthenticated(Node& server, Node& client) {
+    const PeerId peer = *client.transport().Connect(server.transport().listen_address());
+    ASSERT_TRUE(PollUntil("the end", [&] { return client.IsDown(peer); }));
+    EXPECT_TRUE(absl::IsUnauthenticated(client.WhyDown(peer))) << client.WhyDown(peer);
+    EXPECT_NE(client.WhyDown(peer).ToString().find(server.transport().listen_address()), std::string::npos);
+    ASSERT_TRUE(PollUntil("it counts", [&] { return Strangers(server) == 1; }));
+    EXPECT_EQ(server.Count(TransportEventKind::kPeerUp), 0u);
+  }
+
+  uint64_t payloads_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Tcp, TcpStrangersTest, testing::Values(TcpKind("Bare", false), TcpKind("Sealed", true)),
+                         TransportKindName);
+
+TEST_P(TcpStrangersTest, AnotherClustersKeyOpensNothing) {
+  Node& server = MakeNode();
+  SharedSecret others("another cluster's");
+  ExpectUnauthenticated(server, MakeClient(&others, seals()));
+  ExpectServing(server);
+}
+
+TEST_P(TcpStrangersTest, ATicketWhoseTimeIsOverOpensNothing) {
+  Node& server = MakeNode();
+  SharedSecret old("the cluster's", "over");
+  ExpectUnauthenticated(server, MakeClient(&old, seals()));
+  ExpectServing(server);
+}
+
+TEST_P(TcpStrangersTest, BothSidesSealOrNeitherDoes) {
+  Node& server = MakeNode();
+  SharedSecret same("the cluster's");
+  ExpectUnauthenticated(server, MakeClient(&same, !seals()));
+  ExpectServing(server);
+}
+
+TEST_P(TcpStrangersTest, WordsThatAreNoGreetingEndTheConnectionAndAreCounted) {
+  Node& server = MakeNode();
+  std::vector<RawSocket> guests;
+  const std::vector<Bytes> words = {Pattern(64, 1), Pattern(5000, 2), Bytes(64)};
+  for (const Bytes& each : words) {
+    guests.push_back(RawSocket::ConnectTo(server.transport().listen_address()));
+    guests.back().Say(each);
+  }
+  for (RawSocket& guest : guests) {
+    ASSERT_TRUE(PollUntil("it is sent away", [&] { return guest.HasEnded(); }));
+  }
+  EXPECT_EQ(Strangers(server), words.size());
+  EXPECT_NE(server.transport().Report({}).last_stranger.find("127.0.0.1"), std::string::npos);
+  EXPECT_EQ(server.Count(TransportEventKind::kPeerUp), 0u);
+  ExpectServing(server);
+}
+
+TEST_P(TcpStrangersTest, ManySilentGuestsTakeNobodysPlace) {
+  Node& server = MakeNode();
+  std::vector<RawSocket> guests;
+  for (size_t i = 0; i < TcpDoor::kMaxGuests + 50; ++i) {
+    guests.push_back(RawSocket::ConnectTo(server.transport().listen_address()));
+    PollAll();
+  }
+  ASSERT_TRUE(PollUntil("the oldest go", [&] { return guests[0].HasEnded() && guests[49].HasEnded(); }));
+  EXPECT_FALSE(guests.back().HasEnded());
+  ExpectServing(server);
+}
+
+TEST_P(TcpStrangersTest, AGuestThatSaysNothingIsSentAwayInTime) {
+  Node& server = MakeNode();
+  RawSocket guest = RawSocket::ConnectTo(server.transport().listen_address());
+  ASSERT_TRUE(PollUntil("its time is over", [&] { return guest.HasEnded(); }));
+  EXPECT_EQ(Strangers(server), 1u);
+}
+
+TEST_P(TcpStrangersTest, AServerThatIsNoneIsNamed) {
+  Node& client = MakeClient(TcpUnderTest(false).keys, seals());
+  const RawSocket listener = RawSocket::ListenOnLoopback();
+  const PeerId peer = *client.transport().Connect(listener.address());
+  std::unique_ptr<RawSocket> accepted;
+  ASSERT_TRUE(PollUntil("it comes", [&] { return (accepted = listener.Accept()) != nullptr; }));
+  accepted->Say(Pattern(100, 1));
+  ASSERT_TRUE(PollUntil("the end", [&] { return client.IsDown(peer); }));
+  EXPECT_TRUE(absl::IsFailedPrecondition(client.WhyDown(peer))) << client.WhyDown(peer);
+  EXPECT_NE(client.WhyDown(peer).ToString().find(listener.address()), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shoal
