@@ -81,15 +81,18 @@ TEST(OpTruth, SumsNodeByNode) {
   EXPECT_NE(ExpectedResult(plan, order), ExpectedResult(plan, OrderOfSum({}, 4, {0, 1, 2, 3})));
 }
 
-// Small numbers, whose sums are exact: of any bits only wrapping integers are as easily told.
+// Integers of any bits, which wrap around, and small floating numbers: their sums are exact.
 TEST(OpTruth, AnAverageOverRailsIsDividedByAllRanks) {
-  OpPlan plan{.elements = 50, .dtype = DataType::kInt64, .reduce_op = ReduceOp::kSum, .any_bits = true, .base = 3};
+  OpPlan plan{.elements = 50, .base = 3};
   const SumOrder rails = OrderOfSum({.ranks_per_node = 2}, 6, {0, 1, 2, 3, 4, 5});
   const SumOrder flat = OrderOfSum({}, 6, {0, 1, 2, 3, 4, 5});
   ASSERT_EQ(rails.sums.size(), 3u);
   for (const ReduceOp reduce_op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum, ReduceOp::kMin}) {
+    const bool has_factor = reduce_op == ReduceOp::kPremulSum;
     plan.reduce_op = reduce_op;
-    plan.premul_factor = reduce_op == ReduceOp::kPremulSum ? 0.5 : 1;
+    plan.dtype = has_factor ? DataType::kFloat64 : DataType::kInt64;
+    plan.any_bits = !has_factor;
+    plan.premul_factor = has_factor ? 0.5 : 1;
     EXPECT_EQ(ExpectedResult(plan, rails), ExpectedResult(plan, flat)) << ReduceOpName(reduce_op);
   }
 }
