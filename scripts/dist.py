@@ -34,8 +34,8 @@ ON_EVERY_LINUX = re.compile(
     r"^(ld-linux.*|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl|stdc\+\+|gcc_s|mvec))\.so(\.\d+)*$"
 )
 SOURCES = (
-    "pytorch", "worker/include", "tests/conftest.py", "tests/hosts", "tests/pytorch", "tests/gpu", "examples",
-    "bench/gpu", "docs/gpu_checks.md", "pytest.ini",
+    "pytorch", "worker/include", "process/mutex.h", "tests/conftest.py", "tests/hosts", "tests/pytorch", "tests/gpu",
+    "examples", "bench/gpu", "docs/gpu_checks.md", "pytest.ini",
 )  # fmt: skip
 README = """# Shoal {version}
 
