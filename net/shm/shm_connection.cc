@@ -89,7 +89,7 @@ const std::byte* ShmConnection::Find(uint64_t offset, uint64_t bytes) const {
   offset = in_region ? offset & ~kInRegionBit : offset + kStatusPageBytes;
   const PeerMemory* const memory = in_region ? their_region_.get() : their_arena_.get();
   const uint64_t size = memory == nullptr ? 0 : memory->bytes().size();
-  return offset > size || bytes > size - offset ? nullptr : memory->bytes().data() + offset;
+  return memory == nullptr || offset > size || bytes > size - offset ? nullptr : memory->bytes().data() + offset;
 }
 
 void ShmConnection::RingIfAsleep() {

@@ -297,6 +297,11 @@ TEST_F(ShmForgery, AKeptPayloadOfNoBytesIsNone) {
   ExpectFoundOut();
 }
 
+TEST_F(ShmForgery, ALentPayloadInARegionThatIsNotThereIsRefusedWhateverItsSize) {
+  Say({.type = RecordType::kLent, .payload_bytes = 0, .offset = kInRegionBit, .send_number = 1});
+  ExpectFoundOut();
+}
+
 TEST_F(ShmForgery, PiecesOfWhatWasNotAskedForAreRefused) {
   OfferKept(1);
   SayPiece(1, 10);
