@@ -1,6 +1,6 @@
 """One all-reduce of a whole large model, as the first step of DistributedDataParallel makes.
 
-GIB=20 makes it as large as such a model; docs/training.md says what came out.
+GIB=20 makes it as large as such a model.
 """
 
 import ctypes
