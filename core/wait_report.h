@@ -18,15 +18,14 @@ class WaitReport {
  public:
   WaitReport() = default;  // never due
   // kNoDeadline: there is none.
-  WaitReport(uint64_t since_ns, uint64_t deadline_ns) : deadline_ns_(deadline_ns) { NoteProgress(since_ns); }
+  WaitReport(uint64_t since_ns, uint64_t deadline_ns) : deadline_ns_(deadline_ns) { BeginAt(since_ns); }
 
-  // What is waited for goes on: the wait counts from now. Not to be called on one that is never due.
-  void NoteProgress(uint64_t now_ns) {
-    since_ns_ = now_ns;
-    const uint64_t may_last_ns =
-        deadline_ns_ == kNoDeadline ? kNoDeadline : deadline_ns_ - std::min(now_ns, deadline_ns_);
-    due_ns_ = now_ns + std::min(may_last_ns / 4, kMaxFirstNs);
+  // What is waited for went on at that time: the wait counts from there, if that is later.
+  void NoteProgress(uint64_t at_ns) {
+    if (at_ns > since_ns_) BeginAt(at_ns);
   }
+  // The start of the wait, or the last progress.
+  uint64_t since_ns() const { return since_ns_; }
 
   uint64_t due_ns() const { return due_ns_; }
 
@@ -51,6 +50,13 @@ class WaitReport {
   }
 
  private:
+  void BeginAt(uint64_t since_ns) {
+    since_ns_ = since_ns;
+    const uint64_t may_last_ns =
+        deadline_ns_ == kNoDeadline ? kNoDeadline : deadline_ns_ - std::min(since_ns, deadline_ns_);
+    due_ns_ = since_ns + std::min(may_last_ns / 4, kMaxFirstNs);
+  }
+
   static constexpr uint64_t kMaxFirstNs = 10 * kNsPerS;
   static constexpr uint64_t kMinIntervalNs = kNsPerS / 4;
   static constexpr uint64_t kMaxIntervalNs = 60 * kNsPerS;

@@ -11,7 +11,7 @@ GroupWaits::GroupWaits(uint64_t now_ns, uint64_t open_deadline_ns)
 
 void GroupWaits::NoteOpened() { opened_ = true; }
 
-void GroupWaits::NoteSubmitted(const WorkerOp& op) { next_line_ns_ = std::min(next_line_ns_, op.wait().due_ns()); }
+void GroupWaits::Watch(const WorkerOp& op) { next_line_ns_ = std::min(next_line_ns_, op.wait().due_ns()); }
 
 void GroupWaits::NoteOpsEnded() { next_line_ns_ = opened_ ? leave_wait_.due_ns() : open_wait_.due_ns(); }
 

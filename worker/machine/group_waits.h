@@ -27,7 +27,8 @@ class GroupWaits {
   // ---- what happened ----
 
   void NoteOpened();
-  void NoteSubmitted(const WorkerOp& op);
+  // The op was submitted, or went on: a line about it may be due earlier than was thought.
+  void Watch(const WorkerOp& op);
   // No op is left to wait for.
   void NoteOpsEnded();
   // The group has failed: it waits for nothing any more.

@@ -284,6 +284,8 @@ uint64_t NodeGroup::OwnDeadlineNs() const {
 void NodeGroup::TakeLine(std::span<const LocalRank> missing, Now now, WorkerActions* actions) {
   // The oldest op stands for all that wait behind it.
   WorkerOp* const oldest = ops_.OldestOpen();
+  const WorkerOp* const in_rail = oldest == nullptr || rail_ == nullptr ? nullptr : OpenInRail(oldest->number());
+  if (in_rail != nullptr) oldest->NoteProgress(in_rail->wait().since_ns());
   std::optional<std::string> line;
   if (opening()) {
     if (open_wait_.TakeDue(now.monotonic_ns)) line = WaitForOpening(missing, now);

@@ -38,7 +38,6 @@ class OpQueue {
   const WorkerOp* OldestOpen() const;
 
   bool empty() const { return ops_.empty(); }
-  const WorkerOp& newest() const { return ops_.back(); }
   // The transport uses memory of none of them.
   bool Idle() const;
   OpNumber first() const { return OpNumber(first_); }

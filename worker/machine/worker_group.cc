@@ -53,7 +53,7 @@ void WorkerGroup::OnWelcome(uint32_t connection, const FrameHeader& header, cons
   state_ = State::kOpen;
   was_open_ = true;
   waits_.NoteOpened();
-  if (flow_.ops().empty()) waits_.NoteOpsEnded();
+  WatchOps();
   Tell(GroupOpened{handle_, absl::OkStatus()}, actions);
 }
 
@@ -181,12 +181,17 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerAc
   }
   if (absl::Status layout = CheckLayout(info(), command); !layout.ok()) return layout;
   flow_.Submit(command, now, actions);
+  WatchOps();
+  return absl::OkStatus();
+}
+
+void WorkerGroup::WatchOps() {
+  const WorkerOp* const oldest = flow_.ops().OldestOpen();
   if (flow_.ops().empty()) {
     waits_.NoteOpsEnded();
-  } else if (!info().is_rail()) {
-    waits_.NoteSubmitted(flow_.ops().newest());
+  } else if (oldest != nullptr && !info().is_rail()) {
+    waits_.Watch(*oldest);
   }
-  return absl::OkStatus();
 }
 
 void WorkerGroup::OnTensorReady(const TensorReadyCommand& command, Now now, WorkerActions* actions) {
@@ -258,7 +263,7 @@ void WorkerGroup::OnDeviceCopyEnded(const DeviceCopyEnded& ended, Now now, Worke
 
 void WorkerGroup::FailOrGoOn(const absl::Status& status, Now now, WorkerActions* actions) {
   if (!status.ok()) return Fail(status, now, actions);
-  if (!failed() && flow_.ops().empty()) waits_.NoteOpsEnded();
+  if (!failed()) WatchOps();
   CloseIfDone(now, actions);
 }
 

@@ -125,6 +125,8 @@ class WorkerGroup final : public AnyGroup {
   uint64_t EpochCheckNs() const;
   // After something that ends the group where it is not OK, and may have ended ops.
   void FailOrGoOn(const absl::Status& status, Now now, WorkerActions* actions);
+  // Ops were submitted, went on or ended: what a line about them may be due at. (A rail's are told by its group.)
+  void WatchOps();
   void CloseIfDone(Now now, WorkerActions* actions);
   bool MayLeave(Now now, WorkerActions* actions);
   // The newest result counts, not the newest op: one without elements has no result and ends on each rank by itself, so

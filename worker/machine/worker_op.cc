@@ -31,7 +31,7 @@ void WorkerOp::Deal(uint32_t rotation) {
 }
 
 void WorkerOp::Land(ChunkNumber chunk, uint64_t now_ns) {
-  wait_.NoteProgress(now_ns);
+  NoteProgress(now_ns);
   landed_[chunk.value()] = true;
   ++chunks_landed_;
   while (first_missing_ < chunk_count() && landed_[first_missing_]) ++first_missing_;

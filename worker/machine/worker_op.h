@@ -82,6 +82,8 @@ class WorkerOp {
   // What servers of older maps said last, while none of this one's has.
   const Waiting& missing_before_move() const { return missing_before_move_; }
   const WaitReport& wait() const { return wait_; }
+  // It went on at that time: the wait for it counts from there.
+  void NoteProgress(uint64_t at_ns) { wait_.NoteProgress(at_ns); }
   // True: a line about the wait for it is due now.
   bool TakeWaitDue(uint64_t now_ns) { return wait_.TakeDue(now_ns); }
 

@@ -216,6 +216,22 @@ TEST_F(RailsFailureTest, AnOpsDeadlineNamesTheRankOfTheRailThatTheServerWaitsFor
                 "node-b, which made fewer calls, stopped, or waits for another rank of its node or server itself")));
 }
 
+TEST_F(RailsFailureTest, AnOpWhoseChunksComeBackIsNotWaitedForHoweverLongItTakes) {
+  OpenAll();
+  worker.Submit(1, kElements, 0, worker.now.monotonic_ns + 3600 * kNsPerS);
+  Reduced(1, 0, kPart);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  for (size_t chunk = 0; chunk < 3; ++chunk) {
+    worker.Pass(9 * kNsPerS);
+    worker.OfferResult(worker.sends[chunk], 2);
+    worker.Land(worker.accepts.at(chunk));
+  }
+  worker.Pass(9 * kNsPerS);
+  EXPECT_THAT(worker.waits, IsEmpty());
+  worker.Pass(kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waited 10 s for ")));
+}
+
 TEST_F(RailsFailureTest, ALineIsAboutTheHalfThatTheOpWaitsFor) {
   OpenAll();
   worker.missing = {LocalRank(0)};

@@ -50,6 +50,21 @@ TEST(WorkerWaiting, AnOpWhoseChunksComeBackIsNotWaitedForHoweverLongItTakes) {
               ElementsAre(AllOf(HasSubstr("waited 10 s for server server-0"), HasSubstr("3 of 4 chunks are back"))));
 }
 
+TEST(WorkerWaiting, AfterAChunkCameBackTheNextLineComesAsSoonAsTheFirst) {
+  WorkerDriver worker(2, 1, 4);
+  worker.Submit(1, 2 * kChunkElements, 0, worker.now.monotonic_ns + 3600 * kNsPerS);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  worker.Pass(41 * kNsPerS);
+  EXPECT_EQ(worker.waits.size(), 3u) << "after 10, 20 and 40 s; the next one would come after 80 s";
+  worker.OfferResult(worker.sends[0], 2);
+  worker.Land(worker.accepts.at(0));
+  worker.Pass(10 * kNsPerS - 1);
+  EXPECT_EQ(worker.waits.size(), 3u);
+  worker.Pass(1);
+  EXPECT_EQ(worker.waits.size(), 4u);
+  EXPECT_THAT(worker.waits.back(), HasSubstr("waited 10 s for "));
+}
+
 TEST(WorkerWaiting, ItIsSaidAfterTenSecondsAndThenEverLessOften) {
   WorkerDriver worker(2, 1, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 3600 * kNsPerS);
