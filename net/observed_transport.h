@@ -1,4 +1,4 @@
-// A layer over another transport that sees every payload and every call: it checks the ones and records the others.
+// A layer over another transport that checks payloads, and records calls and events without them.
 //
 // Checksums: no payload that the network, a card or a memory changed on its way is ever used. Send puts the CRC32C
 // (Castagnoli; RFC 3720, appendix B.4) of the payload into the frame's header. A payload that has one is checked when

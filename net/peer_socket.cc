@@ -36,6 +36,11 @@ absl::Status CannotListenOn(const SocketAddress& address, int error) {
                                                  strerror(error), ")"));
 }
 
+bool SomebodyWaits(int listener) {
+  pollfd waits{.fd = listener, .events = POLLIN, .revents = 0};
+  return poll(&waits, 1, 0) > 0;
+}
+
 }  // namespace
 
 absl::Status NoDescriptorLeft(const std::string& what) {
@@ -83,9 +88,20 @@ void PreparePeerSocket(int fd, bool dialed) {
   setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &repeats, sizeof(repeats));
 }
 
-bool SomebodyWaits(int listen_fd) {
-  pollfd listener{.fd = listen_fd, .events = POLLIN, .revents = 0};
-  return poll(&listener, 1, 0) > 0;
+Accepted AcceptNext(int listener) {
+  Accepted accepted;
+  accepted.from.length = sizeof(accepted.from.storage);
+  accepted.socket = FileDescriptor(accept4(listener, reinterpret_cast<sockaddr*>(&accepted.from.storage),
+                                           &accepted.from.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (accepted.socket.valid()) {
+    accepted.what = Accepted::What::kSocket;
+  } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+    // The kernel also says so when no connection is waiting.
+    accepted.what = SomebodyWaits(listener) ? Accepted::What::kNoDescriptors : Accepted::What::kNobody;
+  } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+    accepted.what = Accepted::What::kGone;
+  }
+  return accepted;
 }
 
 void HangUpAfterTheLastWord(int fd) {

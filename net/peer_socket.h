@@ -4,6 +4,7 @@
 #ifndef SHOAL_NET_PEER_SOCKET_H_
 #define SHOAL_NET_PEER_SOCKET_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,8 +30,20 @@ std::string BoundAddress(int fd);
 // (core/failure_detection.h). Also turns off the wait for more data before a small packet is sent.
 void PreparePeerSocket(int fd, bool dialed);
 
-// A connection that is to be accepted. Descriptors can run out: then the kernel says so also when nobody waits.
-bool SomebodyWaits(int listen_fd);
+struct Accepted {
+  enum class What : uint8_t {
+    kSocket,
+    kNobody,         // no connection waits
+    kNoDescriptors,  // one waits, and the process or the kernel has no room for it
+    kGone,           // one waited, and has ended: there may be more
+  };
+
+  What what = What::kNobody;
+  FileDescriptor socket;  // kSocket
+  SocketAddress from;     // likewise
+};
+// The next connection of a listener.
+Accepted AcceptNext(int listener);
 
 // Says no more, and reads away what waits, so that closing the socket doesn't reset the connection and take with it
 // what was sent.

@@ -5,7 +5,7 @@
 // Ownership: a buffer passed to Send or Accept is the transport's until the event with its token; until then it may be
 // read (Send) or read and written (Accept), also late.
 //
-// What every implementation keeps (each clause is a test of tests/conformance/transport/transport_suite.h):
+// What every implementation keeps (each clause is a test of tests/conformance/transport):
 //   T1  Every Send or Accept that returned OK ends in exactly one kSent or kLanded event with its token, also when the
 //       peer dies, after Close, and before the transport is destroyed (the destructor waits for the network, not for
 //       events: buffers are free after it).

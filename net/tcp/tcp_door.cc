@@ -31,31 +31,19 @@ absl::Status TcpDoor::Listen(const SocketAddress& address) {
 
 void TcpDoor::AcceptAll() {
   for (int i = 0; i < kMaxAcceptsPerPoll; ++i) {
-    sockaddr_storage from{};
-    socklen_t length = sizeof(from);
-    FileDescriptor accepted(
-        accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (accepted.valid()) {
-      if (guests_.size() >= kMaxGuests) MakeRoom();
-      Add(std::move(accepted), from);
-      continue;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-    const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    // The kernel also reports this when no connection is waiting.
-    if (exhausted && !SomebodyWaits(listener_.get())) return;
-    if (exhausted && !MakeRoom()) {
-      PauseAccepting(true);
-      return;
-    }
-    // Other errors concern this connection alone.
+    Accepted next = AcceptNext(listener_.get());
+    if (next.what == Accepted::What::kNobody) return;
+    if (next.what == Accepted::What::kNoDescriptors && !MakeRoom()) return PauseAccepting(true);
+    if (next.what != Accepted::What::kSocket) continue;
+    if (guests_.size() >= kMaxGuests) MakeRoom();
+    Add(std::move(next.socket), next.from);
   }
 }
 
-void TcpDoor::Add(FileDescriptor socket, const sockaddr_storage& from) {
+void TcpDoor::Add(FileDescriptor socket, const SocketAddress& from) {
   PreparePeerSocket(socket.get(), /*dialed=*/false);
   TcpStream stream;
-  stream.peer_name = FormatSocketAddress(from);
+  stream.peer_name = FormatSocketAddress(from.storage);
   const uint64_t key = next_key_++;
   if (!stream.socket.Watch(std::move(socket), epoll_, key, WatchedDescriptor::kReadable).ok()) return;
   guests_.emplace(key, Guest{.handshake = std::make_unique<TcpHandshake>(tls_, std::move(stream)),

@@ -54,7 +54,7 @@ class TcpDoor {
   };
 
   void AcceptAll();
-  void Add(FileDescriptor socket, const sockaddr_storage& from);
+  void Add(FileDescriptor socket, const SocketAddress& from);
   bool MakeRoom();
   void PauseAccepting(bool pause);
   void CountStranger(const std::string& what);

@@ -1,8 +1,6 @@
 #include "net/tcp/tcp_transport.h"
 
 #include <sys/socket.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -24,6 +22,7 @@
 #include "net/tcp/tcp_door.h"
 #include "net/tcp/tls_context.h"
 #include "net/tcp/unanswered_offers.h"
+#include "net/tick_timer.h"
 #include "net/wake_up.h"
 #include "process/node_address.h"
 #include "process/socket_address.h"
@@ -40,7 +39,6 @@ constexpr uint64_t kFirstPeer = 16;
 constexpr uint64_t kDoor = uint64_t{1} << 63;
 
 constexpr int kMaxReadyPerPoll = 64;
-constexpr time_t kTickSeconds = 1;
 constexpr size_t kScratchBytes = 64 << 10;
 
 class TcpTransport final : public Transport {
@@ -85,13 +83,11 @@ class TcpTransport final : public Transport {
   void Flush(TcpConnection& connection);
   void EndConnection(PeerId peer, const absl::Status& why);
   void Tick();
-  void StartTimer();
 
   const TcpTransportOptions options_;
   std::unique_ptr<WakeUp> wake_up_;
   FileDescriptor epoll_;
-  WatchedDescriptor timer_;
-  bool timer_runs_ = false;
+  TickTimer timer_;
   std::unique_ptr<TlsContext> tls_;
   std::unique_ptr<TcpDialer> dialer_;
   std::unique_ptr<TcpDoor> door_;  // null: does not listen
@@ -126,9 +122,7 @@ absl::Status TcpTransport::Open() {
   absl::StatusOr<FileDescriptor> epoll = MakeEpoll();
   if (!epoll.ok()) return epoll.status();
   epoll_ = *std::move(epoll);
-  FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!timer.valid()) return NoDescriptorLeft("can't create a timer descriptor");
-  if (absl::Status status = timer_.Watch(std::move(timer), epoll_.get(), kTimer); !status.ok()) return status;
+  if (absl::Status status = timer_.Open(epoll_.get(), kTimer); !status.ok()) return status;
   if (absl::Status status = WatchBorrowed(wake_up_->fd(), epoll_.get(), kWakeUp); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<TlsContext>> tls = TlsContext::Make(options_.keys, options_.seals);
   if (!tls.ok()) return tls.status();
@@ -158,7 +152,7 @@ absl::StatusOr<PeerId> TcpTransport::Connect(const std::string& address) {
   }
   const PeerId peer(next_peer_++);
   if (absl::Status status = dialer_->Dial(peer, address, *parsed); !status.ok()) ReportDown(peer, std::move(status));
-  StartTimer();
+  timer_.Start();
   return peer;
 }
 
@@ -294,7 +288,7 @@ void TcpTransport::FlushAll() {
 
 void TcpTransport::Flush(TcpConnection& connection) {
   in_use_.insert(connection.id());
-  StartTimer();
+  timer_.Start();
   if (!connection.Flush(&pending_)) to_receive_.insert(connection.id());
 }
 
@@ -322,7 +316,7 @@ void TcpTransport::HandleReady(uint64_t what, uint32_t events) {
   if (what == kWakeUp) return wake_up_->Drain();
   if (what >= kDoor) {
     if (std::unique_ptr<TcpHandshake> greeted = door_->Proceed(what, hung_up)) LetIn(std::move(greeted));
-    if (door_->NeedsTicks()) StartTimer();
+    if (door_->NeedsTicks()) timer_.Start();
     return;
   }
   const PeerId peer(what);
@@ -355,15 +349,8 @@ std::span<const TransportEvent> TcpTransport::Poll() {
 
 bool TcpTransport::Arm() { return pending_.empty() && to_flush_.empty() && to_receive_.empty(); }
 
-void TcpTransport::StartTimer() {
-  if (std::exchange(timer_runs_, true)) return;
-  const itimerspec every{.it_interval = {kTickSeconds, 0}, .it_value = {kTickSeconds, 0}};
-  timerfd_settime(timer_.get(), 0, &every, nullptr);
-}
-
 void TcpTransport::Tick() {
-  uint64_t expirations = 0;
-  [[maybe_unused]] const ssize_t got = read(timer_.get(), &expirations, sizeof(expirations));
+  timer_.Drain();
   const Clock::time_point now = Clock::now();
   if (door_ != nullptr) door_->Tick(now);
   for (auto& [peer, why] : dialer_->EndLate(now)) ReportDown(peer, std::move(why));
@@ -376,9 +363,7 @@ void TcpTransport::Tick() {
                             absl::StrCat(connection.peer_name(), " is lost: the path to it has fallen silent")));
   }
   if (dialer_->size() > 0 || !in_use_.empty() || (door_ != nullptr && door_->NeedsTicks())) return;
-  timer_runs_ = false;
-  const itimerspec never{};
-  timerfd_settime(timer_.get(), 0, &never, nullptr);
+  timer_.Stop();
 }
 
 TransportReport TcpTransport::Report(std::span<const PeerId> peers) const {

@@ -1,8 +1,6 @@
 #include "net/ucx/handshake_sockets.h"
 
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -27,7 +25,6 @@ constexpr uint64_t kFirstConnection = 16;
 
 constexpr int kMaxAcceptsPerPoll = 64;
 constexpr int kMaxReadyPerPoll = 64;
-constexpr time_t kTickSeconds = 1;
 
 }  // namespace
 
@@ -43,9 +40,7 @@ absl::Status HandshakeSockets::Open() {
   absl::StatusOr<FileDescriptor> epoll = MakeEpoll();
   if (!epoll.ok()) return epoll.status();
   epoll_ = *std::move(epoll);
-  FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!timer.valid()) return NoDescriptorLeft("can't create a timer descriptor");
-  if (absl::Status status = timer_.Watch(std::move(timer), epoll_.get(), kTimer); !status.ok()) return status;
+  if (absl::Status status = timer_.Open(epoll_.get(), kTimer); !status.ok()) return status;
   return WatchBorrowed(wake_up_->fd(), epoll_.get(), kWakeUp);
 }
 
@@ -145,27 +140,16 @@ void HandshakeSockets::Close(ConnectionId id) {
 
 void HandshakeSockets::AcceptAll() {
   for (int i = 0; i < kMaxAcceptsPerPoll; ++i) {
-    SocketAddress from;
-    from.length = sizeof(from.storage);
-    FileDescriptor accepted(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
-                                    SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!accepted.valid()) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      // The kernel also reports this when no connection is waiting.
-      if (exhausted && !SomebodyWaits(listener_.get())) return;
-      if (exhausted && !MakeRoom()) {
-        PauseAccepting(true);
-        return;
-      }
-      continue;  // other errors concern this connection alone
-    }
+    Accepted next = AcceptNext(listener_.get());
+    if (next.what == Accepted::What::kNobody) return;
+    if (next.what == Accepted::What::kNoDescriptors && !MakeRoom()) return PauseAccepting(true);
+    if (next.what != Accepted::What::kSocket) continue;
     if (ungreeted_.size() >= kMaxUngreeted) MakeRoom();
-    const absl::StatusOr<Connection*> added = Add(std::move(accepted), /*dialed=*/false, from);
+    const absl::StatusOr<Connection*> added = Add(std::move(next.socket), /*dialed=*/false, next.from);
     if (!added.ok()) continue;
     (*added)->deadline = Clock::now() + kGreetingTimeout;
     ungreeted_.push_back((*added)->id);
-    StartTimer();
+    timer_.Start();
   }
 }
 
@@ -178,18 +162,11 @@ bool HandshakeSockets::MakeRoom() {
 void HandshakeSockets::PauseAccepting(bool pause) {
   accepting_paused_ = pause;
   listener_.WatchFor(pause ? 0u : uint32_t{EPOLLIN});
-  if (pause) StartTimer();
-}
-
-void HandshakeSockets::StartTimer() {
-  if (std::exchange(timer_runs_, true)) return;
-  const itimerspec every{.it_interval = {kTickSeconds, 0}, .it_value = {kTickSeconds, 0}};
-  timerfd_settime(timer_.get(), 0, &every, nullptr);
+  if (pause) timer_.Start();
 }
 
 void HandshakeSockets::Tick() {
-  uint64_t expirations = 0;
-  [[maybe_unused]] const ssize_t got = read(timer_.get(), &expirations, sizeof(expirations));
+  timer_.Drain();
   if (accepting_paused_) PauseAccepting(false);
   const Clock::time_point now = Clock::now();
   bool more = false;
@@ -206,9 +183,7 @@ void HandshakeSockets::Tick() {
                          connection->name, " completed the handshake, but did not connect over UCX in time")));
   }
   if (more || accepting_paused_) return;
-  timer_runs_ = false;
-  const itimerspec never{};
-  timerfd_settime(timer_.get(), 0, &never, nullptr);
+  timer_.Stop();
 }
 
 void HandshakeSockets::HandleReady(uint64_t what, uint32_t events) {

@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ids.h"
+#include "net/tick_timer.h"
 #include "net/ucx/handshake_message.h"
 #include "net/wake_up.h"
 #include "process/file_descriptor.h"
@@ -133,13 +134,11 @@ class HandshakeSockets {
   void Decode(Connection& connection);
   void TurnAway(Connection& connection, const absl::Status& why);
   void Tick();
-  void StartTimer();
 
   std::unique_ptr<WakeUp> wake_up_;
   FileDescriptor epoll_;
-  WatchedDescriptor timer_;
+  TickTimer timer_;
   WatchedDescriptor listener_;
-  bool timer_runs_ = false;
   bool accepting_paused_ = false;
   std::string listen_address_;
   uint64_t strangers_ = 0;
