@@ -41,6 +41,8 @@ struct TransportKind {
   bool lends = false;
   // Whether AcceptsAtOnce is true of some of the payloads of kSomeSizes.
   bool accepts_at_once = true;
+  // Whether payloads that nobody has answered are kept in the receiver's memory.
+  bool keeps_unanswered = true;
 
   friend std::ostream& operator<<(std::ostream& out, const TransportKind& kind) { return out << kind.name; }
 };

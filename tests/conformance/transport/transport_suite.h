@@ -3,6 +3,7 @@
 //
 //   INSTANTIATE_TEST_SUITE_P(Name, TransportSuite, testing::Values(TransportKind{...}), TransportKindName);
 //   INSTANTIATE_TEST_SUITE_P(Name, TransportWakeSuite, ...);   // not for simulated time
+//   INSTANTIATE_TEST_SUITE_P(Name, TransportOfferSuite, ...);  // for transports between nodes
 #ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_SUITE_H_
 #define SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_SUITE_H_
 
@@ -10,6 +11,9 @@
 #include "tests/conformance/transport/transport_harness.h"
 
 namespace shoal {
+
+// For transports between nodes, which count what each peer has offered, and limit it.
+class TransportOfferSuite : public TransportSuite {};
 
 // For transports of real time: a simulated one has nobody to wake.
 class TransportWakeSuite : public TransportSuite {
@@ -27,8 +31,9 @@ class TransportWakeSuite : public TransportSuite {
   }
 };
 
-// A program may leave out one of the two.
+// A program may leave out some of them.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransportSuite);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransportOfferSuite);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransportWakeSuite);
 
 }  // namespace shoal

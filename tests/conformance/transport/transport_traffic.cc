@@ -158,6 +158,44 @@ TEST_P(TransportSuite, CloseBeforeTheConnectionIsUp) {
   ConnectNodes(a, b);
 }
 
+TEST_P(TransportOfferSuite, APeerThatIgnoresItsCreditIsClosedAndOthersAreNot) {
+  TransportSetup few;
+  few.limits.max_offers_per_peer = 10;
+  Node& server = MakeNode(few);
+  Node& greedy = MakeNode();
+  Node& modest = MakeNode();
+  const Link bad = ConnectNodes(greedy, server);
+  const Link good = ConnectNodes(modest, server);
+  const Bytes payload = Pattern(2000, 1);
+  ASSERT_TRUE(modest.transport().Send(good.to_b, {}, payload, 1).ok());
+  for (uint64_t i = 1; i <= 50; ++i) ASSERT_TRUE(greedy.transport().Send(bad.to_b, {}, payload, i).ok());
+  ASSERT_TRUE(PollUntil("the end", [&] { return server.IsDown(bad.to_a) && greedy.IsDown(bad.to_b); }));
+  EXPECT_TRUE(absl::IsResourceExhausted(server.WhyDown(bad.to_a))) << server.WhyDown(bad.to_a);
+  greedy.ExpectEachSentOnce(50);
+  server.AcceptAll();
+  for (const Node::Seen& offer : server.All(TransportEventKind::kOffered)) server.Accept(offer);
+  ASSERT_TRUE(PollUntil("the other's payload", [&] { return server.received().size() == 1; }));
+  EXPECT_EQ(server.received()[0].peer, good.to_a);
+  EXPECT_FALSE(server.IsDown(good.to_a));
+}
+
+TEST_P(TransportOfferSuite, HeldBytesAreLimited) {
+  TransportSetup few;
+  few.limits.max_held_bytes_per_peer = 1 << 20;
+  Node& server = MakeNode(few);
+  Node& greedy = MakeNode();
+  const Link link = ConnectNodes(greedy, server);
+  const Bytes payload = Pattern(100'000, 1);
+  for (uint64_t i = 1; i <= 20; ++i) ASSERT_TRUE(greedy.transport().Send(link.to_b, {}, payload, i).ok());
+  if (!GetParam().keeps_unanswered) {
+    ASSERT_TRUE(PollUntil("offers", [&] { return server.Count(TransportEventKind::kOffered) == 20; }));
+    EXPECT_FALSE(server.IsDown(link.to_a)) << "it holds no bytes";
+  } else {
+    ASSERT_TRUE(PollUntil("the end", [&] { return server.IsDown(link.to_a); }));
+    EXPECT_TRUE(absl::IsResourceExhausted(server.WhyDown(link.to_a))) << server.WhyDown(link.to_a);
+  }
+}
+
 TEST_P(TransportWakeSuite, NoEventIsLostBetweenArmAndSleep) {
   const int wanted_rounds = GetParam().many_rounds;
   std::unique_ptr<Transport> here = GetParam().make({});
