@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/now.h"
 #include "core/op_ledger.h"
 #include "core/transport_event.h"

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "core/frame.h"
 #include "server/machine/group_table.h"
 #include "server/machine/server_actions.h"
