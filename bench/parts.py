@@ -299,6 +299,16 @@ PARTS = (
         " the server, and the large job's all-reduces follow each other.",
     ),
     Part(
+        "encrypted",
+        "Encrypted",
+        (
+            Scenario("n=4, k=2, one node", 4, 2, BUCKET_ON_ONE_NODE, ("shoal-tcp", "shoal-encrypted")),
+            linked(8, 8, 100, BUCKET, ("shoal", "shoal-encrypted")),
+        ),
+        "What ranks and servers send each other is encrypted or not. On one node the processors are the limit, and"
+        " every byte is encrypted and decrypted on them.",
+    ),
+    Part(
         "ucx",
         "Releases of UCX",
         (
@@ -307,7 +317,7 @@ PARTS = (
                 4,
                 2,
                 (*SMALL[2:3], Case(25 * MIB, 8, 3)),
-                ("shoal-tcp", "shoal-ucx-1.18", "shoal-ucx-1.22"),
+                ("shoal-ucx", "shoal-ucx-1.18", "shoal-ucx-1.22"),
             ),
         ),
         "The same programs with Debian's UCX and with the libraries of newer releases, everything over TCP.",

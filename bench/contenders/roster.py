@@ -22,6 +22,8 @@ WITHIN_NODE = "shoal-node"
 WITHIN_NODE_COLOCATED = "shoal-node-colocated"
 REPLICAS = "shoal-replicas"  # the ranks with the same index on their nodes reduce together, all at the same time
 GLOO_REPLICAS = "gloo-replicas"
+ENCRYPTED = "shoal-encrypted"
+OVER_UCX = "shoal-ucx"
 STEP = "shoal-step"  # torch's ranks with servers of their own
 TORCH_SHM = "shoal-torch-shm"  # likewise
 DDP_ALONE = "ddp-alone"
@@ -38,13 +40,15 @@ OTHER_UCX = {"shoal-ucx-1.18": "1.18.1", "shoal-ucx-1.22": "1.22.0"}
 
 LABELS = {
     "shoal": "Shoal",
-    "shoal-tcp": "Shoal, UCX over TCP",
+    "shoal-tcp": "Shoal over TCP",
     "shoal-shm": "Shoal, shared memory",
     "shoal-bf16": "Shoal, bf16 on the wire",
     "shoal-ucx-1.18": "Shoal, UCX 1.18.1 over TCP",
     "shoal-ucx-1.22": "Shoal, UCX 1.22 over TCP",
-    "shoal-tcp-checked": "Shoal, UCX over TCP, checksums",
+    "shoal-tcp-checked": "Shoal over TCP, checksums",
     "shoal-shm-checked": "Shoal, shared memory, checksums",
+    ENCRYPTED: "Shoal over TCP, encrypted",
+    OVER_UCX: "Shoal, UCX over TCP",
     "shoal-thread-alone": "a small job, alone",
     "shoal-thread-beside": "a small job, beside a large one",
     "shoal-thread-large": "the large job, alone",
@@ -193,5 +197,9 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         perf_flags += [f"--{SPLIT}=mod:{network.ranks_per_node}", f"--{NODE_REDUCE}=off"]
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
+    if name == OVER_UCX or name in OTHER_UCX:
+        for flags in (server_flags, perf_flags):
+            flags.append("--transports=ucx-tcp")
+    scheduler_flags = ["--encrypt"] if name == ENCRYPTED else []
     env = {"LD_LIBRARY_PATH": str(ucx_library(name))} if name in OTHER_UCX else {}
-    return Shoal(programs, network, processes, server_flags, perf_flags, env)
+    return Shoal(programs, network, processes, server_flags, perf_flags, env, scheduler_flags=scheduler_flags)

@@ -32,6 +32,7 @@ class Shoal:
         perf_flags: list[str],
         env: dict[str, str] | None = None,
         colocating_ranks: int = 0,
+        scheduler_flags: list[str] | None = None,
     ):
         self.programs = programs
         self.network = network
@@ -41,6 +42,7 @@ class Shoal:
         self.server_count = len(network.servers) + colocating_ranks
         control = network.control.address
         command = [str(programs / "shoal-scheduler"), "--listen", f"{control}:0", "--log-events=false"]
+        command += scheduler_flags or []
         # Where ports hold something else than is assumed, an operator says so.
         unlike_assumed = network.port_buffer_kib not in (None, ASSUMED_PORT_BUFFER_KIB)
         if unlike_assumed and has_flag(programs / "shoal-scheduler", "port-buffer"):
