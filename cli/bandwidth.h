@@ -26,8 +26,8 @@ struct DataPlane {
 // Sends to all of these addresses of one server at once, for half a second. Waits for `timeout_ms` at most until they
 // are reached, and some seconds more. Unavailable: nothing could be sent, and why. Anything else says nothing of the
 // way. NotFound: there is no shoal-perf of this release beside this program. Internal: that one failed.
-absl::StatusOr<Bandwidth> MeasureBandwidth(const std::vector<std::string>& addresses, const DataPlane& data_plane,
-                                           uint64_t timeout_ms);
+absl::StatusOr<Bandwidth> MeasureBandwidth(const std::vector<std::string>& addresses, const std::string& scheduler,
+                                           const DataPlane& data_plane, uint64_t timeout_ms);
 
 // "1.13.1": the UCX that shoal-perf runs with. Errors as above; it waits for `timeout_ms` at most.
 absl::StatusOr<std::string> UcxVersionOfPerf(uint64_t timeout_ms);

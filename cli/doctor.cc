@@ -388,12 +388,13 @@ uint64_t UnixMs() {
 }
 
 // One server after the other: two at once would share this node's link.
-void MeasureBandwidths(const DataPlane& data_plane, uint64_t timeout_ms, Examination* seen) {
+void MeasureBandwidths(const ExamineOptions& options, Examination* seen) {
   seen->bandwidths.emplace();
   for (const auto& [server, ways] : TriedServers(*seen)) {
     if (!WhyNotMeasured(ways).empty()) continue;
     const std::vector<std::string> addresses(server->addresses().begin(), server->addresses().end());
-    seen->bandwidths->emplace(server->name(), MeasureBandwidth(addresses, data_plane, timeout_ms));
+    seen->bandwidths->emplace(server->name(),
+                              MeasureBandwidth(addresses, options.scheduler, *options.bandwidth, options.timeout_ms));
   }
 }
 
@@ -423,7 +424,7 @@ Examination Look(const ExamineOptions& options, ClusterClient* client) {
     if (IsToBeTried(server)) addresses.insert(addresses.end(), server.addresses().begin(), server.addresses().end());
   }
   seen.ways = TryWays(addresses, options.timeout_ms);
-  if (options.bandwidth.has_value()) MeasureBandwidths(*options.bandwidth, options.timeout_ms, &seen);
+  if (options.bandwidth.has_value()) MeasureBandwidths(options, &seen);
   return seen;
 }
 

@@ -1,23 +1,16 @@
 #include "core/token.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
+#include "core/hmac_sha256.h"
 
 namespace shoal {
 namespace {
 
 std::array<std::byte, 32> Signature(const TokenKey& key, const GroupToken& token) {
-  const auto signed_bytes = TokenBytesToSign(token);
-  std::array<std::byte, 32> signature{};
-  unsigned int length = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-       reinterpret_cast<const unsigned char*>(signed_bytes.data()), signed_bytes.size(),
-       reinterpret_cast<unsigned char*>(signature.data()), &length);
-  return signature;
+  return HmacSha256(key, TokenBytesToSign(token));
 }
 
 }  // namespace

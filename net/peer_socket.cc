@@ -48,6 +48,11 @@ absl::Status NoDescriptorLeft(const std::string& what) {
       absl::StrCat(what, ": ", strerror(errno), " (raise the limit of open files, ulimit -n)"));
 }
 
+absl::Status NoLink(const std::string& device) {
+  return absl::UnavailableError(
+      absl::StrCat("network device ", device, " has no link; see to its cable and switch, or set it up"));
+}
+
 absl::StatusOr<FileDescriptor> ListenOn(const SocketAddress& address) {
   FileDescriptor listener(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.valid()) {

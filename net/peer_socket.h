@@ -17,6 +17,9 @@ namespace shoal {
 // For errno: the process has no descriptors left for `what`. ResourceExhausted.
 absl::Status NoDescriptorLeft(const std::string& what);
 
+// Unavailable: a network device can't be used, because it has no link now.
+absl::Status NoLink(const std::string& device);
+
 // InvalidArgument: it is no address of this node, or the port isn't permitted. AlreadyExists: the port is taken.
 // Unavailable: an IPv6 address that the kernel does not let anybody use yet. The texts name the address.
 // ResourceExhausted: no file descriptors.

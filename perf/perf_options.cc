@@ -90,10 +90,12 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
 }
 
 void DeclareWhere(PerfOptions* options, OptionTable* table) {
-  table->String("way", "", "IP:PORT[,...]",
-                "Reduce nothing, but measure for half a second what the way from this node to one server carries, and "
-                "print it. All the addresses of the server's I/O threads, as `shoalctl servers --wide` lists them.",
-                &options->way);
+  table->String(
+      "way", "", "IP:PORT[,...]",
+      "Reduce nothing, but measure for half a second what the way from this node to one server carries, and "
+      "print it. All the addresses of the server's I/O threads, as `shoalctl servers --wide` lists them. Goes with "
+      "--scheduler.",
+      &options->way);
   table->Uint32("spawn", "", "RANKS",
                 "How many ranks to fork on this node. 0: this process is one rank, that of --rank.", &options->spawn, 0,
                 kMaxPerfRanks);
@@ -113,18 +115,19 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->Uint32("rank", "RANK", "RANK", "Rank of this process, counted from 0.", &options->rank, 0, kMaxPerfRanks - 1);
   table->Uint32("min-servers", "", "SERVERS", "How many registered reduction servers to wait for.",
                 &options->min_servers, 1, 4096);
-  table->String(
-      "net-device", "", "DEVICE[,...][/...]",
-      "UCX device for the data plane, such as eth0 or lo. If empty, UCX chooses. With RDMA a node's ranks are dealt "
-      "over several: mlx5_0:1/mlx5_1:1. Over TCP the routes choose among several: eth0,eth1.",
-      &options->net_device);
+  table->String("net-device", "", "DEVICE[,...][/...]",
+                "Network device of the data plane, such as eth0 or lo. Empty: that of each route. With RDMA a node's "
+                "ranks are dealt "
+                "over several: mlx5_0:1/mlx5_1:1. Over TCP the routes choose among several: eth0,eth1.",
+                &options->net_device);
   table->Uint32("local-rank", "LOCAL_RANK", "RANK",
                 "Rank of this process among those of its node, for several devices. With --spawn it is known.",
                 &options->local_rank, 0, kMaxPerfRanks - 1);
   table->Uint32("local-world-size", "LOCAL_WORLD_SIZE", "RANKS",
                 "How many ranks its node has, for several devices and --colocate auto. 0: not known.",
                 &options->local_world_size, 0, kMaxPerfRanks);
-  table->String("transports", "", "LIST", "UCX transports, comma-separated.", &options->transports);
+  table->String("transports", "", "LIST", "How bytes travel between nodes, as the servers have it.",
+                &options->transports);
   table->Flag("network-only", "", "Use the network also to servers of this node, instead of shared memory.",
               &options->network_only);
   table->OneOf(

@@ -13,6 +13,7 @@ int RunWay(const PerfOptions& options) {
   const std::string net_device = options.net_device.substr(0, options.net_device.find('/'));
   shoal_way_options to_measure = {};
   to_measure.addresses = options.way.c_str();
+  to_measure.scheduler = options.scheduler.empty() ? nullptr : options.scheduler.c_str();
   to_measure.net_device = net_device.c_str();
   to_measure.transports = options.transports.c_str();
   to_measure.connect_timeout_ms = uint64_t{1000} * options.timeout_s;

@@ -1,5 +1,7 @@
 #include "proto/shared_messages.h"
 
+#include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -44,6 +46,22 @@ absl::StatusOr<std::shared_ptr<const ShardMap>> FromMessage(const v1::ShardMap& 
   absl::StatusOr<ShardMap> map = ShardMap::Make(Epoch(message.epoch()), std::move(shards));
   if (!map.ok()) return absl::InternalError(absl::StrCat("the scheduler's shard map: ", map.status().message()));
   return std::make_shared<const ShardMap>(*std::move(map));
+}
+
+ConnectionTicket FromMessage(const v1::ConnectionTicket& message) {
+  ConnectionTicket ticket;
+  if (message.key().size() != ticket.key.size() || message.ticket().size() > kMaxTicketBytes) return ticket;
+  const auto bytes = std::as_bytes(std::span(message.ticket()));
+  ticket.bytes.assign(bytes.begin(), bytes.end());
+  std::memcpy(ticket.key.data(), message.key().data(), ticket.key.size());
+  ticket.seals = message.seals();
+  return ticket;
+}
+
+void ToMessage(const ConnectionTicket& ticket, v1::ConnectionTicket* message) {
+  message->set_ticket(ticket.bytes.data(), ticket.bytes.size());
+  message->set_key(ticket.key.data(), ticket.key.size());
+  message->set_seals(ticket.seals);
 }
 
 void ToMessage(const TraceRequest& trace, v1::TraceRequest* message) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "core/connection_ticket.h"
 #include "core/flow_plan.h"
 #include "core/shard_map.h"
 #include "core/trace_request.h"
@@ -28,6 +29,10 @@ std::optional<TraceRequest> TraceOf(const Response& message) {
                       .most_bytes = message.trace().most_bytes()};
 }
 
+// One without a ticket, or with a key of another size, is none.
+ConnectionTicket FromMessage(const v1::ConnectionTicket& message);
+
+void ToMessage(const ConnectionTicket& ticket, v1::ConnectionTicket* message);
 void ToMessage(const TraceRequest& trace, v1::TraceRequest* message);
 void ToMessage(const Shard& shard, v1::Shard* message);
 void ToMessage(const LinkFacts& link, v1::LinkFacts* message);

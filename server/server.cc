@@ -114,7 +114,7 @@ class Server::Parts {
   // Commands, answers and time for the lease loop, and what follows for the threads.
   void StepLease();
   void OnOutcome(const LeaseOutcome& outcome);
-  void NoteScheduler(const SchedulerHeard& heard);
+  void NoteScheduler(const SchedulerHeard& heard, uint64_t key_period);
   // Returns when it has, or after a few seconds.
   void LeaveCluster(std::string_view reason);
   void SetDraining(bool drain);
@@ -268,6 +268,7 @@ absl::Status Server::Parts::Listen(int cancel_fd) {
   registration_.name =
       config_.name.empty() ? absl::StrCat(registration_.node, "-", first.substr(first.rfind(':') + 1)) : config_.name;
   Log(EventKind::kServerNode, absl::StrCat("data plane: ", registration_.transports));
+  registration_.can_encrypt = NeedsKeys(config_.transports);
   registration_.weight = config_.weight;
   registration_.slot_memory_bytes = config_.slot_memory_bytes;
   registration_.job = config_.job;
@@ -347,8 +348,9 @@ void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
       Overloaded{
           [this](const LeaseReport& report) { Log(report.kind, report.text); },
           [this](const LeaseGranted& granted) {
-            NoteScheduler({.lease_ttl_ns = granted.lease.ttl_ms * kNsPerMs,
-                           .is_colocated = granted.lease.scheduler_is_colocated});
+            NoteScheduler(
+                {.lease_ttl_ns = granted.lease.ttl_ms * kNsPerMs, .is_colocated = granted.lease.scheduler_is_colocated},
+                granted.lease.key_period);
             const bool first = !token_key_.has_value();
             token_key_ = granted.lease.token_key;
             server_id_ = granted.lease.server.value();
@@ -356,7 +358,8 @@ void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
             for (const std::unique_ptr<ServerThread>& thread : threads_) thread->SetTokenKey(*token_key_);
           },
           [this](const LeaseRenewed& renewed) {
-            NoteScheduler({.lease_ttl_ns = renewed.ttl_ms * kNsPerMs, .is_colocated = renewed.scheduler_is_colocated});
+            NoteScheduler({.lease_ttl_ns = renewed.ttl_ms * kNsPerMs, .is_colocated = renewed.scheduler_is_colocated},
+                          renewed.key_period);
           },
           [this](const ServerTraceAsked& asked) {
             traces_->Begin(asked.trace, {.server = asked.server, .incarnation = registration_.incarnation});
@@ -383,9 +386,9 @@ void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
       outcome);
 }
 
-void Server::Parts::NoteScheduler(const SchedulerHeard& heard) {
+void Server::Parts::NoteScheduler(const SchedulerHeard& heard, uint64_t key_period) {
   lease_ttl_ns_ = heard.lease_ttl_ns;
-  for (const std::unique_ptr<ServerThread>& thread : threads_) thread->NoteScheduler(heard);
+  for (const std::unique_ptr<ServerThread>& thread : threads_) thread->NoteScheduler(heard, key_period);
 }
 
 ServerCounters Server::Parts::CountersForRenewal() {

@@ -25,7 +25,7 @@ struct ServerConfig {
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 256u << 20;         // of all I/O threads together
   uint32_t port_base = 0;                          // of the first I/O thread; 0: any free ports
-  std::string net_device;                          // empty: UCX chooses
+  std::string net_device;                          // empty: that of each route
   std::string flight_recorder = kOwnFlightFolder;  // where a record is written when a group has failed: FlightFolder
   std::string transports = "tcp";
   bool network_only = false;

@@ -38,11 +38,13 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                 "Port of the first I/O thread; the others use the next ports. 0: any free ports.", &config->port_base,
                 0, kMaxPort);
   table->String("net-device", "SHOAL_SERVER_NET_DEVICE", "DEVICE",
-                "UCX network device of the data plane, such as eth0 or mlx5_0:1. Empty: UCX chooses.",
+                "Network device of the data plane, such as eth0 or mlx5_0:1. Empty: that of each route.",
                 &config->net_device);
-  table->String("transports", "SHOAL_SERVER_TRANSPORTS", "LIST",
-                "UCX transports of the data plane, separated by commas; workers need at least one of them.",
-                &config->transports);
+  table->String(
+      "transports", "SHOAL_SERVER_TRANSPORTS", "LIST",
+      "How bytes travel between nodes: tcp for sockets, or a list of UCX's transports, such as rc,tcp for RDMA; "
+      "ucx-tcp is UCX's own TCP. Workers need the same.",
+      &config->transports);
   table->Flag("network-only", "SHOAL_SERVER_NETWORK_ONLY",
               "Uses the network instead of shared memory between processes of one node as well.",
               &config->network_only);

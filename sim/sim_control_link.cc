@@ -44,12 +44,13 @@ void SimControlLink::Start(const RegisterCall& call) {
   request.boot_id = call.registration.boot_id;
   request.slot_memory_bytes = call.registration.slot_memory_bytes;
   request.transports = call.registration.transports;
+  request.can_encrypt = call.registration.can_encrypt;
   request.job = call.registration.job;
   Begin(call.call, std::move(request), call.timeout_ms, [id = call.call](const Outcome& outcome) -> LeaseAnswer {
     if (!outcome.ok()) return RegisterAnswered{id, outcome.status()};
     const auto& granted = std::get<scheduler::ServerRegistered>(*outcome);
-    return RegisterAnswered{
-        id, ServerLease{granted.server, granted.lease_ttl_ms, granted.token_key, granted.epoch, granted.is_colocated}};
+    return RegisterAnswered{id, ServerLease{granted.server, granted.lease_ttl_ms, granted.token_key, granted.key_period,
+                                            granted.epoch, granted.is_colocated}};
   });
 }
 
@@ -85,8 +86,8 @@ void SimControlLink::Start(const RenewCall& call, const ServerCounters& load) {
   Begin(call.call, std::move(request), call.timeout_ms, [id = call.call](const Outcome& outcome) -> LeaseAnswer {
     if (!outcome.ok()) return RenewAnswered{id, outcome.status()};
     const auto& granted = std::get<scheduler::ServerRenewed>(*outcome);
-    return RenewAnswered{
-        id, LeaseRenewal{granted.lease_ttl_ms, granted.epoch, granted.drain, granted.is_colocated, granted.trace}};
+    return RenewAnswered{id, LeaseRenewal{granted.lease_ttl_ms, granted.key_period, granted.epoch, granted.drain,
+                                          granted.is_colocated, granted.trace}};
   });
 }
 

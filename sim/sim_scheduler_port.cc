@@ -34,7 +34,8 @@ scheduler::Request AsRequest(const JoinJobCall& call) {
                             .node_reduce = AsRequest(call.member.node_reduce),
                             .min_servers = call.min_servers,
                             .local_world_size = call.member.local_world_size,
-                            .boot_id = call.member.boot_id};
+                            .boot_id = call.member.boot_id,
+                            .can_encrypt = call.member.can_encrypt};
 }
 
 scheduler::Request AsRequest(const JoinGroupCall& call) {

@@ -5,15 +5,31 @@
 #include "absl/strings/str_cat.h"
 #include "net/data_plane/combined_transport.h"
 #include "net/shm/shm_transport.h"
+#include "net/tcp/tcp_transport.h"
 
 namespace shoal {
 
 namespace {
 
+constexpr char kSockets[] = "tcp";
+constexpr char kTcpOfUcx[] = "ucx-tcp";
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeNetwork(const DataPlaneOptions& options) {
+  if (NeedsKeys(options.network.transports)) {
+    return MakeTcpTransport({.listen_ip = options.network.listen_ip,
+                             .port = options.network.port,
+                             .net_device = options.network.net_device,
+                             .keys = options.keys,
+                             .limits = options.network.limits});
+  }
+  UcxTransportOptions network = options.network;
+  if (network.transports == kTcpOfUcx) network.transports = "tcp";
+  if (options.region != nullptr) network.region = options.region->bytes();
+  return MakeUcxTransport(network);
+}
+
 absl::StatusOr<std::unique_ptr<Transport>> MakeUnobserved(const DataPlaneOptions& options) {
-  UcxTransportOptions network_options = options.network;
-  if (options.region != nullptr) network_options.region = options.region->bytes();
-  absl::StatusOr<std::unique_ptr<Transport>> network = MakeUcxTransport(network_options);
+  absl::StatusOr<std::unique_ptr<Transport>> network = MakeNetwork(options);
   if (!network.ok() || !options.same_node) return network;
   ShmTransportOptions same_node;
   same_node.listen_address = (*network)->listen_address();
@@ -28,6 +44,8 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeUnobserved(const DataPlaneOptions
 }
 
 }  // namespace
+
+bool NeedsKeys(const std::string& transports) { return transports == kSockets; }
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options) {
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUnobserved(options);

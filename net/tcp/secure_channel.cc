@@ -36,8 +36,8 @@ size_t BytesOf(std::span<const iovec> pieces) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Make(const TlsContext& tls, int socket, Ssl ssl) {
-  std::unique_ptr<SecureChannel> channel(new SecureChannel(socket, tls.seals()));
+absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Make(int socket, Ssl ssl) {
+  std::unique_ptr<SecureChannel> channel(new SecureChannel(socket));
   BIO* bio = ssl == nullptr ? nullptr : BIO_new(SocketMethod());
   if (bio == nullptr) return absl::ResourceExhaustedError("there is no memory for one more connection");
   BIO_set_data(bio, channel.get());
@@ -48,12 +48,12 @@ absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Make(const TlsCont
 }
 
 absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Listen(const TlsContext& tls, int socket) {
-  return Make(tls, socket, tls.Listen());
+  return Make(socket, tls.Listen());
 }
 
 absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Dial(const TlsContext& tls, int socket,
                                                                    const ConnectionTicket& ticket) {
-  return Make(tls, socket, tls.Dial(ticket));
+  return Make(socket, tls.Dial(ticket));
 }
 
 SecureChannel::~SecureChannel() = default;
@@ -164,7 +164,7 @@ absl::Status SecureChannel::WhyHandshakeFailed(int result) const {
 
 void SecureChannel::FinishHandshake() {
   handshake_over_ = true;
-  if (!seals_) {
+  if (!TlsContext::Seals(ssl_.get())) {
     // OpenSSL reads no byte beyond a record, unless it is told to read ahead: what follows is in the socket.
     ssl_.reset();
     return;

@@ -1,8 +1,8 @@
 // The bytes of one socket, after both ends have proved that they know the same key.
 //
-// Every connection begins with the handshake of net/tcp/tls_context.h. Where data is sealed, TLS goes on. Where it is
-// not, both ends leave TLS, and the bare socket goes on: nothing is encrypted then, and no byte of ours is copied, but
-// nobody has a connection who did not know the key.
+// Every connection begins with the handshake of net/tcp/tls_context.h. Where its ticket says so, data is sealed: TLS
+// goes on. Where it is not, both ends leave TLS, and the bare socket goes on: nothing is encrypted then, and no byte of
+// ours is copied, but nobody has a connection who did not know the key.
 //
 // Not thread safe. No call blocks.
 #ifndef SHOAL_NET_TCP_SECURE_CHANNEL_H_
@@ -46,6 +46,8 @@ class SecureChannel {
   // socket is ready. Unauthenticated: the other side does not know the key, or does not take ours. FailedPrecondition:
   // it does not speak TLS. Unavailable: it has closed the connection.
   absl::StatusOr<bool> Handshake();
+  // After the handshake: whether what travels is encrypted.
+  bool seals() const { return ssl_ != nullptr; }
   // The rest is for after the handshake, but for this: the socket must become writable before Handshake or Write.
   bool OwesBytes() const { return sealed_sent_ < sealed_.size(); }
 
@@ -56,8 +58,8 @@ class SecureChannel {
   bool HoldsBytes() const;
 
  private:
-  SecureChannel(int socket, bool seals) : socket_(socket), seals_(seals) {}
-  static absl::StatusOr<std::unique_ptr<SecureChannel>> Make(const TlsContext& tls, int socket, Ssl ssl);
+  explicit SecureChannel(int socket) : socket_(socket) {}
+  static absl::StatusOr<std::unique_ptr<SecureChannel>> Make(int socket, Ssl ssl);
   // Called by OpenSSL.
   static BIO_METHOD* SocketMethod();
   static int ReadSocket(BIO* bio, char* to, int bytes);
@@ -72,7 +74,6 @@ class SecureChannel {
   void SendSealed();
 
   const int socket_;
-  const bool seals_;
   Ssl ssl_;  // null after the handshake where nothing is sealed
   bool handshake_over_ = false;
   size_t handshake_bytes_ = 0;

@@ -31,6 +31,7 @@ class TcpConnection {
   PeerId id() const { return id_; }
   const std::string& peer_name() const { return stream_.peer_name; }
   int socket() const { return stream_.socket.get(); }
+  bool seals() const { return stream_.channel->seals(); }
   SendQueue& queue() { return stream_.queue; }
 
   // Takes what the socket has, some of it: a payload that begins is offered, and read by the next call, into the memory

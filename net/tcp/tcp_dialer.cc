@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "net/peer_socket.h"
+#include "process/node_address.h"
 
 namespace shoal {
 
@@ -20,15 +21,19 @@ TcpDialer::~TcpDialer() {
 
 absl::Status TcpDialer::UseDevice(const std::string& names) {
   if (names.empty()) return absl::OkStatus();
-  for (const std::string& name : std::vector<std::string>(absl::StrSplit(names, ','))) {
-    device_ = name;
-    if (if_nametoindex(device_.c_str()) != 0) return absl::OkStatus();
+  std::vector<std::string> known = absl::StrSplit(names, ',');
+  std::erase_if(known, [](const std::string& name) { return if_nametoindex(name.c_str()) == 0; });
+  if (known.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("none of \"", names, "\" is a network device of this node (see: ip link)"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("none of \"", names, "\" is a network device of this node (see: ip link)"));
+  // Which of several reaches an address only the routes know.
+  if (known.size() == 1) device_ = known.front();
+  return absl::OkStatus();
 }
 
 absl::Status TcpDialer::Dial(PeerId peer, const std::string& address, const SocketAddress& to) {
+  if (!device_.empty() && LacksLink(device_)) return NoLink(device_);
   absl::StatusOr<ConnectionTicket> ticket = keys_->TicketFor(address);
   if (!ticket.ok()) return ticket.status();
   FileDescriptor made(socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -101,11 +101,16 @@ absl::StatusOr<bool> TcpHandshake::Prove() {
   const absl::StatusOr<bool> over = stream_.channel->Handshake();
   if (!over.ok()) {
     HangUpAfterTheLastWord(stream_.socket.get());
+    if (dials() && absl::IsUnavailable(over.status())) {
+      return absl::UnavailableError(absl::StrCat(
+          stream_.peer_name, ": ", over.status().message(),
+          " (it is stopping, or moves data over UCX: compare its --transports with those of this process)"));
+    }
     if (!dials() || !absl::IsUnauthenticated(over.status())) return About(stream_.peer_name, over.status());
     return absl::UnauthenticatedError(
         absl::StrCat(stream_.peer_name,
                      " does not take the key of this process, or does not know it: both must belong "
-                     "to the same scheduler, and encrypt data or not alike (",
+                     "to the same scheduler (",
                      over.status().message(), ")"));
   }
   stream_.AwaitRoom(stream_.channel->OwesBytes());

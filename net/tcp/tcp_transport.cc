@@ -124,7 +124,7 @@ absl::Status TcpTransport::Open() {
   epoll_ = *std::move(epoll);
   if (absl::Status status = timer_.Open(epoll_.get(), kTimer); !status.ok()) return status;
   if (absl::Status status = WatchBorrowed(wake_up_->fd(), epoll_.get(), kWakeUp); !status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<TlsContext>> tls = TlsContext::Make(options_.keys, options_.seals);
+  absl::StatusOr<std::unique_ptr<TlsContext>> tls = TlsContext::Make(options_.keys);
   if (!tls.ok()) return tls.status();
   tls_ = *std::move(tls);
   dialer_ = std::make_unique<TcpDialer>(tls_.get(), options_.keys, epoll_.get());
@@ -132,6 +132,8 @@ absl::Status TcpTransport::Open() {
   if (options_.listen_ip.empty()) return absl::OkStatus();
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options_.listen_ip, options_.port);
   if (!address.ok()) return address.status();
+  // Connections are made over the device of the address, whichever the option names.
+  if (const std::string device = DeviceOfAddress(*address); !device.empty() && LacksLink(device)) return NoLink(device);
   door_ = std::make_unique<TcpDoor>(tls_.get(), epoll_.get(), kDoor);
   return door_->Listen(*address);
 }
@@ -368,9 +370,13 @@ void TcpTransport::Tick() {
 
 TransportReport TcpTransport::Report(std::span<const PeerId> peers) const {
   std::set<std::string> used;
-  for (const auto& [peer, connected] : connections_) used.insert(DeviceOf(connected.connection->socket()));
+  bool seals = false;
+  for (const auto& [peer, connected] : connections_) {
+    used.insert(DeviceOf(connected.connection->socket()));
+    seals = seals || connected.connection->seals();
+  }
   TransportReport report;
-  report.description = absl::StrCat(options_.seals ? "sockets, sealed: " : "sockets: ",
+  report.description = absl::StrCat(seals ? "sockets, encrypted: " : "sockets: ",
                                     used.empty() ? "tcp (not connected)" : absl::StrJoin(used, ","));
   if (door_ != nullptr) {
     report.strangers = door_->strangers();

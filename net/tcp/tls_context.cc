@@ -1,7 +1,7 @@
 #include "net/tcp/tls_context.h"
 
 #include <array>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -9,18 +9,11 @@
 namespace shoal {
 namespace {
 
-// What is shown: the version of this exchange, whether data is sealed, and the ticket.
+// What is shown: the version of this exchange, and the ticket.
 constexpr unsigned char kExchangeVersion = 1;
-constexpr size_t kBytesBeforeTicket = 2;
+constexpr size_t kBytesBeforeTicket = 1;
 
 constexpr std::array<unsigned char, 2> kCipher = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
-
-// So a key proved for bare sockets proves nothing for sealed ones, and the other way round.
-ConnectionKey ProvedKey(const ConnectionKey& key, bool seals) {
-  constexpr std::string_view kSealed = "shoal tcp 1 sealed";
-  constexpr std::string_view kBare = "shoal tcp 1 bare";
-  return DeriveConnectionKey(key, std::as_bytes(std::span(seals ? kSealed : kBare)));
-}
 
 // Null: there is no memory for it.
 SSL_SESSION* MakeSession(SSL* ssl, const ConnectionKey& key) {
@@ -35,23 +28,33 @@ SSL_SESSION* MakeSession(SSL* ssl, const ConnectionKey& key) {
   return nullptr;
 }
 
-// What a connection that dials shows and proves.
-struct Shown {
-  std::vector<unsigned char> identity;
-  ConnectionKey key{};
+// Of one connection.
+struct Proof {
+  std::vector<unsigned char> identity;  // that is shown; of who dials
+  ConnectionKey key{};                  // likewise
+  bool seals = false;                   // of who listens once the ticket is known
 };
 
 int FreeIndex() {
   static const int index = SSL_get_ex_new_index(
       0, nullptr, nullptr, nullptr,
-      [](void*, void* shown, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<Shown*>(shown); });
+      [](void*, void* proof, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<Proof*>(proof); });
   return index;
+}
+
+Proof* ProofOf(const SSL* ssl) { return static_cast<Proof*>(SSL_get_ex_data(ssl, FreeIndex())); }
+
+// False: there is no memory for it.
+bool Keep(std::unique_ptr<Proof> proof, SSL* ssl) {
+  if (SSL_set_ex_data(ssl, FreeIndex(), proof.get()) != 1) return false;
+  proof.release();
+  return true;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Make(ConnectionKeys* keys, bool seals) {
-  std::unique_ptr<TlsContext> made(new TlsContext(keys, seals));
+absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Make(ConnectionKeys* keys) {
+  std::unique_ptr<TlsContext> made(new TlsContext(keys));
   made->context_.reset(SSL_CTX_new(TLS_method()));
   SSL_CTX* const context = made->context_.get();
   if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
@@ -71,48 +74,48 @@ absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Make(ConnectionKeys* key
 
 Ssl TlsContext::Listen() const {
   Ssl ssl(SSL_new(context_.get()));
-  if (ssl != nullptr) SSL_set_accept_state(ssl.get());
+  if (ssl == nullptr || !Keep(std::make_unique<Proof>(), ssl.get())) return nullptr;
+  SSL_set_accept_state(ssl.get());
   return ssl;
 }
 
 Ssl TlsContext::Dial(const ConnectionTicket& ticket) const {
   Ssl ssl(SSL_new(context_.get()));
-  if (ssl == nullptr) return ssl;
-  auto shown = std::make_unique<Shown>();
-  shown->identity = {kExchangeVersion, static_cast<unsigned char>(seals_ ? 1 : 0)};
-  for (const std::byte byte : ticket.bytes) shown->identity.push_back(static_cast<unsigned char>(byte));
-  shown->key = ProvedKey(ticket.key, seals_);
-  if (SSL_set_ex_data(ssl.get(), FreeIndex(), shown.get()) != 1) return nullptr;
-  shown.release();
+  auto proof = std::make_unique<Proof>();
+  proof->identity = {kExchangeVersion};
+  for (const std::byte byte : ticket.bytes) proof->identity.push_back(static_cast<unsigned char>(byte));
+  proof->key = ticket.key;
+  proof->seals = ticket.seals;
+  if (ssl == nullptr || !Keep(std::move(proof), ssl.get())) return nullptr;
   // A server with a certificate of whomever is not one that knows the key.
   SSL_set_verify(ssl.get(), SSL_VERIFY_PEER, nullptr);
   SSL_set_connect_state(ssl.get());
   return ssl;
 }
 
+bool TlsContext::Seals(const SSL* ssl) { return ProofOf(ssl)->seals; }
+
 int TlsContext::FindTicket(SSL* ssl, const unsigned char* identity, size_t bytes, SSL_SESSION** session) {
   const auto* self = static_cast<const TlsContext*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
   *session = nullptr;
   // 0 ends the handshake at once.
-  if (bytes <= kBytesBeforeTicket || bytes > kBytesBeforeTicket + kMaxTicketBytes || identity[0] != kExchangeVersion ||
-      identity[1] != (self->seals_ ? 1 : 0)) {
+  if (bytes <= kBytesBeforeTicket || bytes > kBytesBeforeTicket + kMaxTicketBytes || identity[0] != kExchangeVersion) {
     return 0;
   }
-  const std::optional<ConnectionKey> key =
+  const std::optional<TicketKey> found =
       self->keys_->KeyOf(std::as_bytes(std::span(identity, bytes)).subspan(kBytesBeforeTicket));
-  if (!key.has_value()) return 0;
-  *session = MakeSession(ssl, ProvedKey(*key, self->seals_));
+  if (!found.has_value()) return 0;
+  ProofOf(ssl)->seals = found->seals;
+  *session = MakeSession(ssl, found->key);
   return *session == nullptr ? 0 : 1;
 }
 
 int TlsContext::ShowTicket(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* bytes,
                            SSL_SESSION** session) {
-  const auto* shown = static_cast<const Shown*>(SSL_get_ex_data(ssl, FreeIndex()));
-  *session = nullptr;
-  if (shown == nullptr) return 1;
-  *identity = shown->identity.data();
-  *bytes = shown->identity.size();
-  *session = MakeSession(ssl, shown->key);
+  const Proof& proof = *ProofOf(ssl);
+  *identity = proof.identity.data();
+  *bytes = proof.identity.size();
+  *session = MakeSession(ssl, proof.key);
   return *session == nullptr ? 0 : 1;
 }
 

@@ -71,11 +71,13 @@ void HandshakeSockets::Receive(Connection& connection) {
     if (got <= 0) {
       const std::string reason = got < 0 ? absl::StrCat(": ", strerror(errno)) : "";
       const bool open = connection.state == Connection::State::kOpen;
-      End(connection, absl::UnavailableError(
-                          open ? absl::StrCat("the connection to ", connection.name, " ended", reason,
-                                              " (its process ended or closed it)")
-                               : absl::StrCat(connection.name, " closed the connection during the handshake", reason,
-                                              " (it is stopping, or too many processes connect at once)")));
+      End(connection,
+          absl::UnavailableError(
+              open ? absl::StrCat("the connection to ", connection.name, " ended", reason,
+                                  " (its process ended or closed it)")
+                   : absl::StrCat(connection.name, " closed the connection during the handshake", reason,
+                                  " (it is stopping, too many processes connect at once, or it moves data without "
+                                  "UCX: compare its --transports with those of this process)")));
       return;
     }
     if (connection.state == Connection::State::kOpen) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "net/peer_socket.h"
 #include "net/ucx/ucx_connections.h"
 #include "net/ucx/ucx_status.h"
 #include "process/node_address.h"

@@ -41,9 +41,4 @@ absl::Status StatusFromUcs(ucs_status_t status, const std::string& what) {
   }
 }
 
-absl::Status NoLink(const std::string& device) {
-  return absl::UnavailableError(
-      absl::StrCat("network device ", device, " has no link; see to its cable and switch, or set it up"));
-}
-
 }  // namespace shoal

@@ -14,9 +14,6 @@ namespace shoal {
 // no buffers; Internal: anything else. UCS_OK gives OK.
 absl::Status StatusFromUcs(ucs_status_t status, const std::string& what);
 
-// Unavailable: UCX can't use this network device, because it has no link now.
-absl::Status NoLink(const std::string& device);
-
 }  // namespace shoal
 
 #endif  // SHOAL_NET_UCX_UCX_STATUS_H_

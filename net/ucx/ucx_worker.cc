@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/frame.h"
+#include "net/peer_socket.h"
 #include "net/ucx/ucx_lanes.h"
 #include "net/ucx/ucx_status.h"
 #include "process/lockable_memory.h"

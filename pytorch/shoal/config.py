@@ -132,15 +132,19 @@ SETTINGS = (
     Setting("port_buffer", "SHOAL_PORT_BUFFER", parse_port_buffer, 0,
             "what switch ports between nodes hold at the least, for a scheduler that rank 0 runs; 0: not known; a"
             " cluster's scheduler has its own `--port-buffer`"),
+    Setting("encrypt", "SHOAL_ENCRYPT", parse_switch, False,
+            "1: what ranks and servers send each other over TCP is encrypted, for a scheduler that rank 0 runs; a"
+            " cluster's scheduler has its own `--encrypt`"),
     Setting("chunk_bytes", "SHOAL_CHUNK_BYTES", parse_bytes, 0,
             "size of the largest chunk of a tensor, equal on all ranks; 0: the library's default"),
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
             "bf16 or fp16: float32 tensors are sent rounded to 16 bits; none: unchanged; equal on all ranks"),
     Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
             "network device of the data plane, such as eth0 or lo; with RDMA a node's ranks are dealt over several,"
-            " such as mlx5_0:1/mlx5_1:1; empty: UCX chooses"),
+            " such as mlx5_0:1/mlx5_1:1; empty: that of the route to a server"),
     Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
-            "UCX transports, comma-separated; empty: tcp"),
+            "how bytes travel between nodes, as the servers have it: tcp for sockets, or a list of UCX's transports,"
+            " such as rc,tcp for RDMA; empty: tcp"),
     Setting("network_only", "SHOAL_NETWORK_ONLY", parse_switch, False,
             "1: use the network also to servers of this node, instead of shared memory"),
     Setting("checksums", "SHOAL_CHECKSUMS", parse_switch, False,
@@ -189,6 +193,7 @@ class Config:
     job_name: str | None
     min_servers: int | None
     port_buffer: int
+    encrypt: bool
     chunk_bytes: int
     wire: str
     net_device: str

@@ -168,7 +168,9 @@ class Membership:
             return placement.Plan(self.settings.scheduler, self._job_name(), [], min_servers, on_one_node)
         server_ranks = placement.server_ranks_of(places)
         listen = placement.with_port(LOOPBACK if on_one_node else places[0].address, 0)
-        self._scheduler_service = _C.start_scheduler(listen=listen, port_buffer_bytes=self.settings.port_buffer)
+        self._scheduler_service = _C.start_scheduler(
+            listen=listen, port_buffer_bytes=self.settings.port_buffer, encrypt=self.settings.encrypt
+        )
         address = self._scheduler_service.address
         logger.info("no scheduler is given: rank 0 runs one at %s, and ranks %s run servers", address, server_ranks)
         min_servers = self.settings.min_servers or len(server_ranks)

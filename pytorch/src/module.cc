@@ -184,7 +184,8 @@ constexpr OptionsFromPython<shoal_worker_options>::Field kWorkerFields[] = {
     SHOAL_WORKER_FIELD(local_rank),      SHOAL_WORKER_FIELD(local_world_size),   SHOAL_WORKER_FIELD(check_finite),
     SHOAL_WORKER_FIELD(flight_recorder), SHOAL_WORKER_FIELD(device_memory_bytes)};
 constexpr OptionsFromPython<shoal_scheduler_options>::Field kSchedulerFields[] = {
-    SHOAL_FIELD(shoal_scheduler_options, listen), SHOAL_FIELD(shoal_scheduler_options, port_buffer_bytes)};
+    SHOAL_FIELD(shoal_scheduler_options, listen), SHOAL_FIELD(shoal_scheduler_options, port_buffer_bytes),
+    SHOAL_FIELD(shoal_scheduler_options, encrypt)};
 #define SHOAL_SERVER_FIELD(field) SHOAL_FIELD(shoal_server_options, field)
 constexpr OptionsFromPython<shoal_server_options>::Field kServerFields[] = {
     SHOAL_SERVER_FIELD(scheduler),       SHOAL_SERVER_FIELD(advertise),  SHOAL_SERVER_FIELD(io_threads),

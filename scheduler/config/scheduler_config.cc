@@ -33,6 +33,10 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
                "What every switch port between nodes holds at the least, so that chunks and windows fit it. "
                "0: not known; 256K are assumed, and more of links above 8 Gbit/s.",
                &config->port_buffer_bytes, 0, kMaxPortBufferBytes);
+  table->Flag("encrypt", "SHOAL_SCHEDULER_ENCRYPT",
+              "Encrypts what ranks and servers send each other over TCP, which costs processor time. Servers and ranks "
+              "that move data otherwise are refused. Not within a node.",
+              &config->encrypt);
   table->String("http", "SHOAL_SCHEDULER_HTTP", "IP:PORT",
                 "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them. "
                 "0.0.0.0:PORT: every "

@@ -22,6 +22,7 @@ struct SchedulerConfig {
   uint64_t leader_lease_ms = 5000;        // so long after its last sign another scheduler takes over
   uint64_t lease_ttl_ms = 5000;
   uint64_t port_buffer_bytes = 0;  // of every switch port on the way between nodes; 0: as core/flow_plan.h assumes
+  bool encrypt = false;            // what ranks and servers send each other over TCP
   bool reflection = false;
   bool log_events = false;          // each event as a line on stderr; otherwise warnings and errors alone
   std::string log_format = "text";  // or "json"

@@ -79,7 +79,8 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
                                           .port_buffer_bytes = config.port_buffer_bytes,
                                           .store = store->Describe(),
                                           .is_colocated = config.is_colocated,
-                                          .leader = config.store.empty() ? "" : own_address},
+                                          .leader = config.store.empty() ? "" : own_address,
+                                          .encrypt = config.encrypt},
                                          *state, is_new, ReadNow());
   if (!machine.ok()) {
     return absl::Status(machine.status().code(), absl::StrCat(store->Describe(), ": ", machine.status().message()));

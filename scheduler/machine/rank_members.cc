@@ -13,7 +13,18 @@
 
 namespace shoal::scheduler {
 
+ConnectionTicket RankMembers::Ticket(const TicketHolder& holder, Now now) const {
+  return IssueTicket(settings_.token_key, KeyPeriodAt(now), holder, settings_.encrypt);
+}
+
 void RankMembers::Answer(RequestHandle handle, const JoinJob& request, Now now) {
+  if (settings_.encrypt && !request.can_encrypt) {
+    return decisions_.AnswerNow(
+        handle, absl::FailedPreconditionError(absl::StrCat(
+                    "the cluster encrypts what travels between nodes, and rank ", request.rank.value(), " of job \"",
+                    CleanText(request.job_name),
+                    "\" can't: set SHOAL_TRANSPORTS=tcp for it, or start the scheduler without --encrypt")));
+  }
   JobId held_by;
   if (TryJoin(handle, request, now, &held_by)) return;
   if (held_joins_.size() >= kMaxHeldJoins) {
@@ -54,10 +65,11 @@ bool RankMembers::TryJoin(RequestHandle handle, const JoinJob& request, Now now,
   const bool has_to_wait = server_count < request.min_servers && !needs_no_servers;
   job.NoteAwaitedServers(request.rank, has_to_wait ? request.min_servers : 0);
   decisions_.Answer(handle, JobJoined{.job = joined->job,
-                                      .lease_ttl_ms = lease_ttl_ms_,
+                                      .lease_ttl_ms = settings_.lease_ttl_ms,
                                       .server_count = server_count,
                                       .colocate_server = colocate_server,
-                                      .needs_no_servers = needs_no_servers});
+                                      .needs_no_servers = needs_no_servers,
+                                      .ticket = Ticket({joined->job, request.rank, request.incarnation}, now)});
   return true;
 }
 
@@ -141,8 +153,9 @@ void RankMembers::OnEnded(const JobRegistry::Gone& gone, Now now) {
 void RankMembers::Answer(RequestHandle handle, const HeartbeatWorker& request, Now now) {
   const absl::Status status = jobs_.Renew(request, now);
   if (!status.ok()) return decisions_.Answer(handle, status);
-  decisions_.AnswerNow(handle, WorkerRenewed{.lease_ttl_ms = lease_ttl_ms_,
-                                             .waits = groups_.rounds().LongWaits(request, servers_, jobs_, now)});
+  decisions_.AnswerNow(handle, WorkerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
+                                             .waits = groups_.rounds().LongWaits(request, servers_, jobs_, now),
+                                             .ticket = Ticket({request.job, request.rank, request.incarnation}, now)});
   std::erase_if(held_joins_, [&](const HeldJoin& held) {
     if (held.job != request.job || held.request.rank != request.rank) return false;
     decisions_.AnswerNow(held.handle, jobs_.At(held.job).HolderError(held.request, now));
@@ -162,6 +175,10 @@ void RankMembers::Answer(RequestHandle handle, const LeaveJob& request, Now now)
   OnGone(*gone, now);
   decisions_.Answer(handle, Done());
   RetryHeldJoins(now);
+}
+
+void RankMembers::Answer(RequestHandle handle, const GetTicket&, Now now) {
+  decisions_.AnswerNow(handle, TicketIssued{Ticket({}, now)});
 }
 
 void RankMembers::OnGone(const JobRegistry::Gone& gone, Now now) {

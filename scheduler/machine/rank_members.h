@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/connection_ticket.h"
 #include "core/ids.h"
 #include "core/now.h"
+#include "core/token.h"
 #include "scheduler/machine/decisions.h"
 #include "scheduler/machine/group_ends.h"
 #include "scheduler/machine/group_requests.h"
@@ -24,19 +26,21 @@ inline constexpr size_t kMaxHeldJoins = 4096;
 
 class RankMembers {
  public:
+  struct Settings {
+    uint64_t lease_ttl_ms = 0;
+    TokenKey token_key{};
+    bool encrypt = false;  // what ranks and servers send each other
+  };
+
   // All outlive it.
-  RankMembers(uint64_t lease_ttl_ms, const ServerRegistry* servers, JobRegistry* jobs, GroupEnds* ends,
+  RankMembers(const Settings& settings, const ServerRegistry* servers, JobRegistry* jobs, GroupEnds* ends,
               GroupRequests* groups, Decisions* decisions)
-      : lease_ttl_ms_(lease_ttl_ms),
-        servers_(*servers),
-        jobs_(*jobs),
-        ends_(*ends),
-        groups_(*groups),
-        decisions_(*decisions) {}
+      : settings_(settings), servers_(*servers), jobs_(*jobs), ends_(*ends), groups_(*groups), decisions_(*decisions) {}
 
   void Answer(RequestHandle handle, const JoinJob& request, Now now);
   void Answer(RequestHandle handle, const HeartbeatWorker& request, Now now);
   void Answer(RequestHandle handle, const LeaveJob& request, Now now);
+  void Answer(RequestHandle handle, const GetTicket& request, Now now);
   // The job fails, and so do its groups, which its ranks hear of at once.
   void Answer(RequestHandle handle, const AbortJob& request, Now now);
   // The caller hung up.
@@ -57,6 +61,7 @@ class RankMembers {
     JobId job;  // whose rank is held
   };
 
+  ConnectionTicket Ticket(const TicketHolder& holder, Now now) const;
   // Answers, unless another process holds the rank and may still be alive: then false.
   bool TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by);
   // Of a job that has just got its last rank.
@@ -72,7 +77,7 @@ class RankMembers {
   // It has not left by itself.
   void OnEnded(const JobRegistry::Gone& gone, Now now);
 
-  const uint64_t lease_ttl_ms_;
+  const Settings settings_;
   const ServerRegistry& servers_;
   JobRegistry& jobs_;
   GroupEnds& ends_;

@@ -38,6 +38,7 @@ class SchedulerMachine {
     std::string store;               // where the state is kept, in words
     bool is_colocated = false;       // it runs inside a worker, and ends with a rank
     std::string leader = "";         // of several schedulers: where the others reach this one, which leads
+    bool encrypt = false;            // what ranks and servers send each other
   };
 
   // Goes on from `state`. `is_new`: it was made up just now (cluster id and token key drawn, all else empty), so it is

@@ -33,6 +33,7 @@ struct RegisterServer {
   std::string transports;
   JobId job;                 // of a colocated server: the only job that it serves; 0: it serves all jobs
   std::string boot_id = {};  // as in scheduler.proto; empty: not told
+  bool can_encrypt = false;
 };
 
 // Slot memory that a server has reserved for the open groups of a job.
@@ -142,6 +143,7 @@ struct JoinJob {
   uint32_t min_servers = 0;       // that it waits for before it asks for groups; 0: its version does not say
   uint32_t local_world_size = 0;  // ranks on its node, as its launcher says; 0: not known, or its version does not say
   std::string boot_id = {};       // as in scheduler.proto; empty: not told
+  bool can_encrypt = false;
 };
 
 // What all ranks of a group must have alike, though each process is told for itself.
@@ -317,12 +319,15 @@ struct ListJobs {
 };
 struct GetShardMap {};
 
+// A ticket for somebody who measures the way to servers, and belongs to no job.
+struct GetTicket {};
+
 // What the insight machine answers, and the membership does not look at.
 using Inquiry =
     std::variant<TraceJob, SendTrace, GetTrace, SendFlightRecord, GetFlightRecords, GetCluster, ListServers, ListJobs>;
-using Request =
-    std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups, HeartbeatWorker,
-                 LeaveJob, ReportServer, DrainServer, UndrainServer, EvictServer, AbortJob, GetShardMap, Inquiry>;
+using Request = std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups,
+                             HeartbeatWorker, LeaveJob, GetTicket, ReportServer, DrainServer, UndrainServer,
+                             EvictServer, AbortJob, GetShardMap, Inquiry>;
 
 }  // namespace shoal::scheduler
 

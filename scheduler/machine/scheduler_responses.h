@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/connection_ticket.h"
 #include "core/flow_plan.h"
 #include "core/frame.h"
 #include "core/ids.h"
@@ -33,6 +34,7 @@ struct ServerRegistered {
   TokenKey token_key{};
   Epoch epoch;
   bool is_colocated = false;  // this scheduler runs inside a worker
+  uint64_t key_period = 0;    // core/connection_ticket.h
 };
 
 struct ServerRenewed {
@@ -41,6 +43,7 @@ struct ServerRenewed {
   bool drain = false;         // an operator wants it to leave
   bool is_colocated = false;  // this scheduler runs inside a worker
   std::optional<TraceRequest> trace = std::nullopt;
+  uint64_t key_period = 0;  // core/connection_ticket.h
 };
 
 struct ServerDraining {
@@ -101,6 +104,7 @@ struct JobJoined {
   uint32_t server_count = 0;      // that serve the job
   bool colocate_server = false;   // the process is to run a colocated server
   bool needs_no_servers = false;  // all ranks have joined, and can reduce among themselves on one node
+  ConnectionTicket ticket = {};   // for its connections to servers
 };
 
 struct GroupJoined {
@@ -126,6 +130,11 @@ struct WorkerRenewed {
   std::vector<std::string> waits;      // a line for each of its group requests that has waited for a while
   std::vector<std::string> news = {};  // for rank 0: of its job, not told yet
   std::optional<TraceRequest> trace = std::nullopt;
+  ConnectionTicket ticket = {};  // in place of the one before
+};
+
+struct TicketIssued {
+  ConnectionTicket ticket;
 };
 
 struct GroupMap {
@@ -288,8 +297,8 @@ struct JobsPage {
 
 using Response =
     std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, ServerUndrained, ServerEvicted, JobAborted,
-                 TraceStarted, TraceView, FlightRecordsView, JobJoined, GroupJoined, WorkerRenewed, ServerReported,
-                 ClusterView, ServersPage, JobsPage, std::shared_ptr<const ShardMap>>;
+                 TraceStarted, TraceView, FlightRecordsView, JobJoined, GroupJoined, WorkerRenewed, TicketIssued,
+                 ServerReported, ClusterView, ServersPage, JobsPage, std::shared_ptr<const ShardMap>>;
 
 }  // namespace shoal::scheduler
 

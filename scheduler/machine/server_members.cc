@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/connection_ticket.h"
 #include "core/loopback_address.h"
 #include "scheduler/machine/node_place.h"
 #include "scheduler/machine/request_checks.h"
@@ -23,6 +24,7 @@ EventKind RegistrationKind(ServerRegistry::Change change) {
 void ServerMembers::Answer(RequestHandle handle, const RegisterServer& request, Now now) {
   absl::Status status = CheckJob(request);
   if (status.ok()) status = CheckReach(request);
+  if (status.ok()) status = CheckEncryption(request);
   if (!status.ok()) return Refuse(handle, request, status, now);
   const absl::StatusOr<ServerRegistry::Registration> registered = servers_.Register(request, now);
   if (!registered.ok()) return Refuse(handle, request, registered.status(), now);
@@ -44,7 +46,8 @@ void ServerMembers::Answer(RequestHandle handle, const RegisterServer& request, 
                                              .lease_ttl_ms = settings_.lease_ttl_ms,
                                              .token_key = settings_.token_key,
                                              .epoch = decisions_.map()->epoch(),
-                                             .is_colocated = settings_.is_colocated});
+                                             .is_colocated = settings_.is_colocated,
+                                             .key_period = KeyPeriodAt(now)});
   groups_.OpenComplete(now);
 }
 
@@ -83,6 +86,13 @@ absl::Status ServerMembers::CheckReach(const RegisterServer& request) const {
       "127.0.1.1)"));
 }
 
+absl::Status ServerMembers::CheckEncryption(const RegisterServer& request) const {
+  if (!settings_.encrypt || request.can_encrypt) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the cluster encrypts what travels between nodes, and server \"", CleanText(request.name),
+                   "\" can't: start it with --transports tcp, or the scheduler without --encrypt"));
+}
+
 absl::Status ServerMembers::CheckJob(const RegisterServer& request) const {
   if (request.job == JobId()) return absl::OkStatus();
   const Job* job = jobs_.Find(request.job);
@@ -100,7 +110,8 @@ void ServerMembers::Answer(RequestHandle handle, const HeartbeatServer& request,
   decisions_.AnswerNow(handle, ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                                              .epoch = decisions_.published()->epoch(),
                                              .drain = servers_.Find(request.server)->draining,
-                                             .is_colocated = settings_.is_colocated});
+                                             .is_colocated = settings_.is_colocated,
+                                             .key_period = KeyPeriodAt(now)});
   if (!renewal->is_back) return;
   moves_.OnServersChanged(now);
   groups_.OpenComplete(now);

@@ -32,6 +32,7 @@ class ServerMembers {
     uint64_t lease_ttl_ms = 0;
     bool is_colocated = false;  // the scheduler runs inside a worker
     TokenKey token_key{};
+    bool encrypt = false;  // what ranks and servers send each other
   };
 
   // All outlive it.
@@ -60,6 +61,7 @@ class ServerMembers {
   void Refuse(RequestHandle handle, const RegisterServer& request, const absl::Status& why, Now now);
   // FailedPrecondition: no other node reaches the server, and the cluster has members on others.
   absl::Status CheckReach(const RegisterServer& request) const;
+  absl::Status CheckEncryption(const RegisterServer& request) const;
   // FailedPrecondition: the server is for a job that is not open.
   absl::Status CheckJob(const RegisterServer& request) const;
   // The server has changed.

@@ -63,7 +63,8 @@ RegisterServer FromMessage(const v1::RegisterServerRequest& message) {
           .slot_memory_bytes = message.slot_memory_bytes(),
           .transports = message.transports(),
           .job = JobId(message.job_id()),
-          .boot_id = message.boot_id()};
+          .boot_id = message.boot_id(),
+          .can_encrypt = message.can_encrypt()};
 }
 
 HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message) {
@@ -122,7 +123,8 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .node_reduce = std::move(node_reduce),
           .min_servers = message.min_servers(),
           .local_world_size = message.local_world_size(),
-          .boot_id = message.boot_id()};
+          .boot_id = message.boot_id(),
+          .can_encrypt = message.can_encrypt()};
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
@@ -192,6 +194,8 @@ HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
           .server_waits = ServerWaitsOf(message)};
 }
 
+GetTicket FromMessage(const v1::GetTicketRequest&) { return {}; }
+
 LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
   std::optional<WorkerLoad> load;
   if (message.has_load()) load = FromMessage(message.load());
@@ -258,6 +262,7 @@ void ToMessage(const ServerRegistered& response, v1::RegisterServerResponse* mes
   message->set_token_key(response.token_key.data(), response.token_key.size());
   message->set_epoch(response.epoch.value());
   message->set_scheduler_is_colocated(response.is_colocated);
+  message->set_key_period(response.key_period);
 }
 
 void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* message) {
@@ -265,6 +270,7 @@ void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* messa
   message->set_epoch(response.epoch.value());
   message->set_drain(response.drain);
   message->set_scheduler_is_colocated(response.is_colocated);
+  message->set_key_period(response.key_period);
   if (response.trace.has_value()) ToMessage(*response.trace, message->mutable_trace());
 }
 
@@ -337,6 +343,7 @@ void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
   message->set_server_count(response.server_count);
   message->set_colocate_server(response.colocate_server);
   message->set_needs_no_servers(response.needs_no_servers);
+  ToMessage(response.ticket, message->mutable_ticket());
 }
 
 void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
@@ -361,6 +368,11 @@ void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* messa
   for (const std::string& wait : response.waits) message->add_waits(wait);
   for (const std::string& line : response.news) message->add_news(line);
   if (response.trace.has_value()) ToMessage(*response.trace, message->mutable_trace());
+  ToMessage(response.ticket, message->mutable_ticket());
+}
+
+void ToMessage(const TicketIssued& response, v1::GetTicketResponse* message) {
+  ToMessage(response.ticket, message->mutable_ticket());
 }
 
 void ToMessage(const GroupMap& group, v1::GroupMap* message) {

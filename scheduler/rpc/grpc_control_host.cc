@@ -64,6 +64,10 @@ class SchedulerService : public v1::Scheduler::CallbackService {
                                      v1::LeaveJobResponse* response) override {
     return BeginCall(calls_, request, response);
   }
+  grpc::ServerUnaryReactor* GetTicket(CallbackServerContext*, const v1::GetTicketRequest* request,
+                                      v1::GetTicketResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
   grpc::ServerUnaryReactor* ReportServer(CallbackServerContext*, const v1::ReportServerRequest* request,
                                          v1::ReportServerResponse* response) override {
     return BeginCall(calls_, request, response);

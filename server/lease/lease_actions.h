@@ -57,6 +57,7 @@ struct LeaseGranted {
 // The scheduler has renewed the lease.
 struct LeaseRenewed {
   uint64_t ttl_ms = 0;
+  uint64_t key_period = 0;
   bool scheduler_is_colocated = false;
 };
 // An operator traces a job of the server; said again by each renewal until the trace has ended.

@@ -125,7 +125,7 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
   retry_pace_.Reset();
   next_call_ns_ =
       rank_became_absent_ ? last_renewal_ns_ + kShortestRenewalIntervalNs : now.monotonic_ns + RenewalIntervalNs();
-  actions->push_back(LeaseRenewed{lease_.ttl_ms, answer->scheduler_is_colocated});
+  actions->push_back(LeaseRenewed{lease_.ttl_ms, answer->key_period, answer->scheduler_is_colocated});
   if (answer->trace.has_value()) actions->push_back(ServerTraceAsked{lease_.server, *answer->trace});
   if (answer->drain == asked_to_drain_ || groups_ended_) return;
   asked_to_drain_ = answer->drain;

@@ -21,20 +21,23 @@ struct ServerRegistration {
   std::string node;
   std::string boot_id;  // process/node_identity.h; empty: the node's name says who is on it
   uint64_t slot_memory_bytes = 0;
-  std::string transports;  // human-readable
-  JobId job;               // of a colocated server: the only job that it serves; 0: it serves all jobs
+  std::string transports;    // human-readable
+  bool can_encrypt = false;  // what it sends and receives between nodes
+  JobId job;                 // of a colocated server: the only job that it serves; 0: it serves all jobs
 };
 
 struct ServerLease {
   ServerId server;
   uint64_t ttl_ms = 0;
   TokenKey token_key{};
+  uint64_t key_period = 0;  // core/connection_ticket.h
   Epoch epoch;
   bool scheduler_is_colocated = false;  // it runs inside a worker, and ends with a rank
 };
 
 struct LeaseRenewal {
   uint64_t ttl_ms = 0;
+  uint64_t key_period = 0;  // core/connection_ticket.h
   Epoch epoch;
   bool drain = false;                   // an operator wants the server to leave
   bool scheduler_is_colocated = false;  // it runs inside a worker, and ends with a rank

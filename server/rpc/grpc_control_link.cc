@@ -49,6 +49,7 @@ v1::RegisterServerRequest ToMessage(const ServerRegistration& registration) {
   request.set_boot_id(registration.boot_id);
   request.set_slot_memory_bytes(registration.slot_memory_bytes);
   request.set_transports(registration.transports);
+  request.set_can_encrypt(registration.can_encrypt);
   request.set_job_id(registration.job.value());
   return request;
 }
@@ -56,6 +57,7 @@ v1::RegisterServerRequest ToMessage(const ServerRegistration& registration) {
 absl::StatusOr<ServerLease> LeaseOf(const v1::RegisterServerResponse& response) {
   ServerLease lease{.server = ServerId(response.server_id()),
                     .ttl_ms = response.lease_ttl_ms(),
+                    .key_period = response.key_period(),
                     .epoch = Epoch(response.epoch()),
                     .scheduler_is_colocated = response.scheduler_is_colocated()};
   if (response.token_key().size() != lease.token_key.size() || lease.ttl_ms == 0) {
@@ -69,6 +71,7 @@ absl::StatusOr<ServerLease> LeaseOf(const v1::RegisterServerResponse& response) 
 absl::StatusOr<LeaseRenewal> RenewalOf(const v1::HeartbeatServerResponse& response) {
   if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
   return LeaseRenewal{.ttl_ms = response.lease_ttl_ms(),
+                      .key_period = response.key_period(),
                       .epoch = Epoch(response.epoch()),
                       .drain = response.drain(),
                       .scheduler_is_colocated = response.scheduler_is_colocated(),

@@ -96,8 +96,11 @@ void ServerThread::SetTokenKey(const TokenKey& key) {
   Order([&](Orders* orders) { orders->token_key = key; });
 }
 
-void ServerThread::NoteScheduler(const SchedulerHeard& heard) {
-  Order([&](Orders* orders) { orders->scheduler_heard = heard; });
+void ServerThread::NoteScheduler(const SchedulerHeard& heard, uint64_t key_period) {
+  Order([&](Orders* orders) {
+    orders->scheduler_heard = heard;
+    orders->key_period = key_period;
+  });
 }
 
 void ServerThread::SetDraining(bool drain) {
@@ -134,6 +137,7 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   const absl::Status moved = options_.place.has_value() ? MoveThisThread(*options_.place) : absl::OkStatus();
   recorder_.emplace();
   absl::StatusOr<std::unique_ptr<Transport>> made = options_.make_transport({.network = options_.transport,
+                                                                             .keys = &keys_,
                                                                              .same_node = options_.same_node,
                                                                              .region = memory_.get(),
                                                                              .observed = {.recorder = &*recorder_}});
@@ -144,6 +148,7 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   std::optional<ServerMachineOptions> machine_options = AwaitServe();
   if (!machine_options.has_value()) return;
   machine_options->slot_memory_bytes = memory_->bytes().size();
+  keys_.SetClusterKey(machine_options->token_key);
   TimedReducer reducer(std::make_unique<InlineReducer>());
   const EventSink log = [this](const LogEvent& event) {
     if (options_.log) options_.log(event);
@@ -211,7 +216,11 @@ bool ServerThread::TakeOrders(ServerLoop* loop) {
     const MutexLock lock(mutex_);
     orders = std::exchange(orders_, {});
   }
-  if (orders.token_key.has_value()) loop->SetTokenKey(*orders.token_key);
+  if (orders.token_key.has_value()) {
+    keys_.SetClusterKey(*orders.token_key);
+    loop->SetTokenKey(*orders.token_key);
+  }
+  if (orders.key_period.has_value()) keys_.SetPeriod(*orders.key_period);
   if (orders.scheduler_heard.has_value()) loop->NoteScheduler(*orders.scheduler_heard);
   if (orders.drain.has_value()) {
     draining_ = *orders.drain;

@@ -25,6 +25,7 @@
 #include "process/mutex.h"
 #include "server/loop/server_loop.h"
 #include "server/thread/memory_nodes.h"
+#include "server/thread/ticket_keys.h"
 #include "server/thread/timed_reducer.h"
 
 namespace shoal {
@@ -69,7 +70,8 @@ class ServerThread {
   // Starts the loop. options.slot_memory_bytes is set by this thread. Once.
   void Serve(const ServerMachineOptions& options);
   void SetTokenKey(const TokenKey& key);
-  void NoteScheduler(const SchedulerHeard& heard);
+  // `key_period`: which tickets of ranks are good from now on.
+  void NoteScheduler(const SchedulerHeard& heard, uint64_t key_period);
   // True: no new group is opened from now on. False: groups are opened again.
   void SetDraining(bool drain);
   // Ends the thread: connections are cut, memory is given back. Waits for it. Idempotent.
@@ -92,6 +94,7 @@ class ServerThread {
     std::optional<ServerMachineOptions> serve;
     std::optional<TokenKey> token_key;
     std::optional<SchedulerHeard> scheduler_heard;
+    std::optional<uint64_t> key_period;
     std::optional<bool> drain;
     bool stop = false;
   };
@@ -111,6 +114,7 @@ class ServerThread {
   void Publish(const ServerLoop& loop, const TimedReducer& reducer);
 
   const ServerThreadOptions options_;
+  TicketKeys keys_;  // of the thread
   const std::unique_ptr<OwnedMemory> memory_;
   const std::unique_ptr<WakeUp> wake_up_;
   std::optional<FlightRecorder> recorder_;  // of the thread, which makes it where it runs; but for traces

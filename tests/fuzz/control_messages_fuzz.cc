@@ -61,6 +61,7 @@ void RequireConverts(const Response& response) {
                  [](const JobJoined& answer) { RequireConverts<v1::JoinJobResponse>(answer); },
                  [](const GroupJoined& answer) { RequireConverts<v1::JoinGroupResponse>(answer); },
                  [](const WorkerRenewed& answer) { RequireConverts<v1::HeartbeatWorkerResponse>(answer); },
+                 [](const TicketIssued& answer) { RequireConverts<v1::GetTicketResponse>(answer); },
                  [](const ServerReported& answer) { RequireConverts<v1::ReportServerResponse>(answer); },
                  [](const ClusterView& answer) { RequireConverts<v1::Cluster>(answer); },
                  [](const ServersPage& answer) { RequireFits<v1::ListServersResponse>(answer); },

@@ -200,6 +200,12 @@ def test_the_scheduler_is_told_what_ports_hold_where_that_is_known(helm: Helm):
         assert [argument for argument in arguments if argument.startswith("--port-buffer")] == told
 
 
+def test_the_scheduler_is_told_to_encrypt_where_that_is_wanted(helm: Helm):
+    for encrypt in (False, True):
+        arguments = container(one(helm.render({"scheduler": {"encrypt": encrypt}}), "StatefulSet", "scheduler"))["args"]
+        assert ("--encrypt" in arguments) == encrypt
+
+
 def test_the_scheduler_is_ready_while_its_grpc_port_serves(helm: Helm):
     scheduler = container(one(helm.render({"scheduler": {"port": 9000}}), "StatefulSet", "scheduler"))
     assert "--listen=0.0.0.0:9000" in scheduler["args"]
@@ -540,6 +546,7 @@ def test_the_pod_of_helm_test_may_run_where_a_scheduler_may(helm: Helm):
         ({"server": {"slotMemory": "3840M", "resources": {"limits": {"memory": "4G"}}}}, "does not fit"),
         ({"server": {"slotMemory": "3G", "resources": {"limits": {"memory": "3480M"}}}}, "does not fit"),
         ({"clientConfig": {"minServers": 0}}, "minServers"),
+        ({"server": {"transports": "rc,tcp"}, "scheduler": {"encrypt": True}}, "goes with server.transports tcp"),
         ({"server": {"hostNetwork": True}, "networkPolicy": {"enabled": True}}, "has no effect"),
     ],
     ids=lambda value: str(value).replace(" ", "")[:60] if isinstance(value, dict) else "",

@@ -88,7 +88,7 @@ class AllReduceOptions(Structure):
 
 
 class SchedulerOptions(Structure):
-    _fields_ = [("listen", c_char_p), ("port_buffer_bytes", c_uint64)]
+    _fields_ = [("listen", c_char_p), ("port_buffer_bytes", c_uint64), ("encrypt", c_uint32)]
 
 
 class ServerOptions(Structure):

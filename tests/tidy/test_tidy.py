@@ -58,7 +58,7 @@ MAY_INCLUDE = {
     "net/shm": {"core", "net", "process"},
     "net/tcp": {"core", "net", "process"},
     "net/ucx": {"core", "net", "process"},
-    "net/data_plane": {"core", "net", "process", "net/shm", "net/ucx"},
+    "net/data_plane": {"core", "net", "process", "net/shm", "net/tcp", "net/ucx"},
     # The roles' rooms: what is decided, how it is carried out, and what stands around it.
     "server/machine": {"core", "reduce"},
     "server/lease": {"core", "server/machine"},

@@ -63,7 +63,7 @@ def test_the_transport_keeps_its_contract(build: Build):
 
 def start_server(cluster: Cluster, name: str, build: Build) -> None:
     command = [str(build.folder / "bin/shoal-server"), "--scheduler", cluster.scheduler_address, "--name", name]
-    command += ["--advertise", LOOPBACK, "--network-only", "--transports", "tcp"]
+    command += ["--advertise", LOOPBACK, "--network-only", "--transports", "ucx-tcp"]
     cluster.start(command, build.environment).wait_for_line(SERVER_LISTENS)
     if build.version:
         assert f"ucx {build.version}:" in cluster.servers()[name]["transports"]
@@ -75,7 +75,7 @@ def digest_of_ranks(cluster: Cluster, job: str, builds: list[Build], report: pat
     for rank, build in enumerate(builds):
         command = [str(build.folder / "bin/shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", job]
         command += ["--world-size", str(len(builds)), "--rank", str(rank), "--min-servers", "2", "--network-only"]
-        command += ["-b", "8M", "-n", "2", "-w", "1", "-c", "1", "--transports", "tcp", "--json", str(report)]
+        command += ["-b", "8M", "-n", "2", "-w", "1", "-c", "1", "--transports", "ucx-tcp", "--json", str(report)]
         ranks.append(cluster.start(command, build.environment))
     for rank in ranks:
         assert rank.wait(120) == 0, str(rank)
@@ -120,7 +120,7 @@ def test_a_release_that_others_do_not_understand_is_refused_by_name(cluster: Clu
     start_server(cluster, "server", run_with(version) if version else OWN)
     newest = run_with(NEWEST)
     command = [str(newest.folder / "bin/shoal-perf"), "--scheduler", cluster.scheduler_address, "--world-size", "1"]
-    command += ["--rank", "0", "-b", "8M", "--network-only", "--transports", "tcp", "--timeout", "5"]
+    command += ["--rank", "0", "-b", "8M", "--network-only", "--transports", "ucx-tcp", "--timeout", "5"]
     rank = cluster.start(command, newest.environment)
     rank.wait_for_line(r'connects has "ucx=1\.22 .* and the one that listens "ucx=1\.18-or-older ')
     assert rank.wait() != 0

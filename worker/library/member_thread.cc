@@ -22,10 +22,11 @@ absl::Status Closed() { return absl::CancelledError("the worker is closed"); }
 }  // namespace
 
 MemberThread::MemberThread(const MembershipOptions& options, const ColocatedServerOptions& colocated,
-                           MemberQueue* queue, IoThread* io, NoticeLog* notices, TraceSender* traces)
+                           MemberQueue* queue, IoThread* io, RankKeys* keys, NoticeLog* notices, TraceSender* traces)
     : colocated_(colocated),
       queue_(queue),
       io_(io),
+      keys_(keys),
       notices_(notices),
       traces_(traces),
       port_(options.scheduler),
@@ -33,9 +34,9 @@ MemberThread::MemberThread(const MembershipOptions& options, const ColocatedServ
 
 absl::StatusOr<std::unique_ptr<MemberThread>> MemberThread::Start(const MembershipOptions& options,
                                                                   const ColocatedServerOptions& colocated,
-                                                                  MemberQueue* queue, IoThread* io, NoticeLog* notices,
-                                                                  TraceSender* traces) {
-  std::unique_ptr<MemberThread> member(new MemberThread(options, colocated, queue, io, notices, traces));
+                                                                  MemberQueue* queue, IoThread* io, RankKeys* keys,
+                                                                  NoticeLog* notices, TraceSender* traces) {
+  std::unique_ptr<MemberThread> member(new MemberThread(options, colocated, queue, io, keys, notices, traces));
   queue->SetWake([raw = member.get()] { raw->port_.Wake(); });
   absl::StatusOr<std::thread> thread = StartThread("shoal-member", [raw = member.get()] { raw->Run(); });
   if (!thread.ok()) {
@@ -230,6 +231,8 @@ void MemberThread::Deliver(Left&) {
   const MutexLock lock(mutex_);
   ended_ = true;
 }
+
+void MemberThread::Deliver(TicketCame& outcome) { keys_->SetTicket(std::move(outcome.ticket)); }
 
 void MemberThread::Deliver(TraceAsked& outcome) {
   traces_->Begin(outcome.trace,

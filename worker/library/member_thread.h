@@ -22,6 +22,7 @@
 #include "worker/colocated/colocated_server.h"
 #include "worker/library/io_thread.h"
 #include "worker/library/member_queue.h"
+#include "worker/library/rank_keys.h"
 #include "worker/loop/membership_loop.h"
 #include "worker/rpc/grpc_scheduler_port.h"
 
@@ -29,13 +30,13 @@ namespace shoal {
 
 class MemberThread {
  public:
-  // `queue`, `io`, `notices` and `traces` outlive it; it is the only reader of `queue`. `colocated`: how to run a
-  // colocated server, but for the job and the time that it may take. ResourceExhausted: the process can't have another
-  // thread.
+  // `queue`, `io`, `keys`, `notices` and `traces` outlive it; it is the only reader of `queue`. `colocated`: how to run
+  // a colocated server, but for the job and the time that it may take. ResourceExhausted: the process can't have
+  // another thread.
   static absl::StatusOr<std::unique_ptr<MemberThread>> Start(const MembershipOptions& options,
                                                              const ColocatedServerOptions& colocated,
-                                                             MemberQueue* queue, IoThread* io, NoticeLog* notices,
-                                                             TraceSender* traces);
+                                                             MemberQueue* queue, IoThread* io, RankKeys* keys,
+                                                             NoticeLog* notices, TraceSender* traces);
   ~MemberThread();  // stops, without leaving the job
   MemberThread(const MemberThread&) = delete;
   MemberThread& operator=(const MemberThread&) = delete;
@@ -68,7 +69,7 @@ class MemberThread {
   };
 
   MemberThread(const MembershipOptions& options, const ColocatedServerOptions& colocated, MemberQueue* queue,
-               IoThread* io, NoticeLog* notices, TraceSender* traces);
+               IoThread* io, RankKeys* keys, NoticeLog* notices, TraceSender* traces);
 
   void Run();
   void Stop();
@@ -76,6 +77,7 @@ class MemberThread {
   void Deliver(GroupJoinEnded& outcome);
   void Deliver(MembershipEnded& outcome);
   void Deliver(MapPublished& outcome);
+  void Deliver(TicketCame& outcome);
   void Deliver(ReadStatistics& outcome);
   void Deliver(RunColocatedServer& outcome);
   void Deliver(Left& outcome);
@@ -89,6 +91,7 @@ class MemberThread {
   const ColocatedServerOptions colocated_;
   MemberQueue* const queue_;
   IoThread* const io_;
+  RankKeys* const keys_;
   NoticeLog* const notices_;
   TraceSender* const traces_;
   GrpcSchedulerPort port_;  // of the thread, but for Wake

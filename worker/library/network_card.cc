@@ -13,6 +13,8 @@
 namespace shoal {
 namespace {
 
+bool IsTcp(const std::string& transports) { return transports == "tcp" || transports == "ucx-tcp"; }
+
 // With RDMA the devices of UCX that carry payload have a port ("mlx5_0:1"); others beside them only make connections.
 std::vector<std::string> CardsOf(const std::string& devices, bool is_tcp) {
   std::vector<std::string> cards;
@@ -25,7 +27,7 @@ std::vector<std::string> CardsOf(const std::string& devices, bool is_tcp) {
 
 // As many as if the ranks were dealt evenly and none had more than the busiest card has.
 uint32_t CountCards(const std::vector<std::string>& dealt, const std::string& transports, uint64_t local_world_size) {
-  const bool is_tcp = transports == "tcp";
+  const bool is_tcp = IsTcp(transports);
   if (dealt.size() == 1) return std::max<uint32_t>(1, static_cast<uint32_t>(CardsOf(dealt.front(), is_tcp).size()));
   std::map<std::string, double> ranks_of_card;
   double busiest = 0;
@@ -54,7 +56,7 @@ absl::StatusOr<NetworkCard> ChooseNetworkCard(const std::string& devices, const 
       return refusal(
           "a name is missing beside a slash; give the device of each card of the node, such as mlx5_0:1/mlx5_1:1");
     }
-    if (transports == "tcp") {
+    if (IsTcp(transports)) {
       return refusal(absl::StrCat(
           "over TCP the kernel's routes choose the card of a connection, so ranks can't be dealt over cards; give each "
           "card a network of its own with a part of the servers in it, and name the devices with commas: ",

@@ -10,7 +10,7 @@
 namespace shoal {
 
 struct NetworkCard {
-  std::string devices;  // for UCX: one, or several with commas between them; empty: UCX chooses
+  std::string devices;  // one, or several with commas between them; empty: that of each route
   // That carry the payload of the node's ranks; with an uneven deal as many as would have no more ranks each than the
   // busiest one has.
   uint32_t card_count = 1;

@@ -61,6 +61,7 @@ absl::StatusOr<SchedulerConfig> ReadConfig(const shoal_scheduler_options* option
   SchedulerConfig config;
   config.listen = *std::move(listen);
   config.port_buffer_bytes = options->port_buffer_bytes;
+  config.encrypt = options->encrypt != 0;
   return config;
 }
 

@@ -6,8 +6,11 @@
 
 #include "absl/strings/str_split.h"
 #include "net/data_plane/data_plane.h"
+#include "process/clock.h"
 #include "worker/library/c_boundary.h"
+#include "worker/library/rank_keys.h"
 #include "worker/library/way_measurement.h"
+#include "worker/rpc/get_ticket.h"
 
 namespace shoal {
 namespace {
@@ -32,6 +35,16 @@ absl::Status MeasureWayInto(const shoal_way_options* options, shoal_way* way) {
   data_plane.same_node = false;
   data_plane.network.net_device = OptionalText(options->net_device, "");
   data_plane.network.transports = OptionalText(options->transports, data_plane.network.transports);
+  RankKeys keys;
+  data_plane.keys = &keys;
+  if (NeedsKeys(data_plane.network.transports)) {
+    const absl::StatusOr<std::string> scheduler =
+        RequiredText(options->scheduler, "options->scheduler", kMaxAddressesBytes);
+    if (!scheduler.ok()) return scheduler.status();
+    absl::StatusOr<ConnectionTicket> ticket = GetTicket(*scheduler, DeadlineIn(to_measure.connect_timeout_ms));
+    if (!ticket.ok()) return ticket.status();
+    keys.SetTicket(*std::move(ticket));
+  }
   const absl::StatusOr<std::unique_ptr<Transport>> transport = MakeDataPlaneTransport(data_plane);
   if (!transport.ok()) return transport.status();
   const absl::StatusOr<WayFacts> facts = MeasureWay(to_measure, transport->get());

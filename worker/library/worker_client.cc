@@ -46,8 +46,9 @@ bool IsOfThisNode(const std::string& address) {
 
 // `stager`: nullptr or what copies from and to devices; its memory, which is never unmapped, is what is sent then.
 absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptions& options, const CudaStager* stager,
-                                                         FlightRecorder* recorder) {
+                                                         RankKeys* keys, FlightRecorder* recorder) {
   DataPlaneOptions data_plane;
+  data_plane.keys = keys;
   if (stager != nullptr) data_plane.network.region = stager->arena()->region();
   data_plane.observed.recorder = recorder;
   data_plane.network.net_device = options.net_device;
@@ -143,7 +144,7 @@ absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
   absl::StatusOr<std::unique_ptr<CudaStager>> stager = MakeStager(options_);
   if (!stager.ok()) return stager.status();
-  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_, stager->get(), &recorder_);
+  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_, stager->get(), &keys_, &recorder_);
   if (!transport.ok()) return transport.status();
   absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_, &recorder_);
   if (!local_reduce.ok()) return local_reduce.status();
@@ -164,12 +165,13 @@ absl::Status WorkerClient::Start() {
                  .colocation = options_.colocation,
                  .colocates_without_servers = options_.colocate_without_servers,
                  .node_reduce = NodeReduceRequestOf(options_.node_reduce, CanNodeReduce(options_.node_reduce)),
-                 .local_world_size = options_.local_world_size},
+                 .local_world_size = options_.local_world_size,
+                 .can_encrypt = NeedsKeys(options_.transports)},
       .min_servers = options_.min_servers,
       .timeout_ms = options_.timeout_ms,
       .jitter_seed = incarnation_.value()};
   absl::StatusOr<std::unique_ptr<MemberThread>> member =
-      MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), notices_.get(), &traces_);
+      MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), &keys_, notices_.get(), &traces_);
   if (!member.ok()) return member.status();
   if (absl::Status status = (*member)->Join(DeadlineIn(options_.timeout_ms)); !status.ok()) return status;
   io_ = *std::move(io);

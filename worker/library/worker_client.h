@@ -22,6 +22,7 @@
 #include "worker/library/io_thread.h"
 #include "worker/library/member_queue.h"
 #include "worker/library/member_thread.h"
+#include "worker/library/rank_keys.h"
 #include "worker/library/result_digests.h"
 
 namespace shoal {
@@ -36,7 +37,7 @@ struct WorkerClientOptions {
   std::string boot_id;  // as in JobMember
   uint32_t min_servers = 1;
   uint64_t timeout_ms = 30'000;  // for joining; also the default of groups and ops
-  std::string net_device;        // empty: UCX chooses
+  std::string net_device;        // empty: that of each route
   uint32_t network_cards = 1;    // of the node, over which its ranks are dealt; net_device is on one of them
   std::string transports = "tcp";
   bool network_only = false;
@@ -164,6 +165,7 @@ class WorkerClient {
   FlightRecorder recorder_;                // of the I/O thread's turn, but for traces
   std::unique_ptr<FlightFolder> flights_;  // null: none. Of Close when the I/O thread has ended
   ResultDigests digests_;
+  RankKeys keys_;
   TraceSender traces_;
   bool can_node_reduce_ = false;  // set by Start
   std::unique_ptr<IoThread> io_;  // null: never joined

@@ -87,6 +87,7 @@ void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now
     period_ns_ = PeriodNs(renewed->lease_ttl_ms);
     ReportGroupWaits(*renewed, now, actions);
     for (const std::string& line : renewed->news) actions->emplace_back(MembershipNotice{line});
+    if (!renewed->ticket.bytes.empty()) actions->emplace_back(TicketCame{renewed->ticket});
     if (renewed->trace.has_value()) actions->emplace_back(TraceAsked{member_, *renewed->trace});
   }
   Pause(sent_ns_ + period_ns_);

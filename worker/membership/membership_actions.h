@@ -64,6 +64,11 @@ struct MapPublished {
   std::shared_ptr<const ShardMap> map;
 };
 
+// Connections to servers that are made from now on are proved with this ticket.
+struct TicketCame {
+  ConnectionTicket ticket;
+};
+
 // A heartbeat is due and wants the newest counters: give StatisticsRead soon, or it goes out with older ones.
 struct ReadStatistics {};
 
@@ -89,15 +94,15 @@ struct MembershipNotice {
 };
 
 // RankLostCommand, MoveGroupCommand and GiveGroupUpCommand are for the WorkerMachine.
-using MembershipOutcome =
-    std::variant<JoinEnded, GroupJoinEnded, MembershipEnded, MapPublished, ReadStatistics, RunColocatedServer, Left,
-                 TraceAsked, MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
+using MembershipOutcome = std::variant<JoinEnded, GroupJoinEnded, MembershipEnded, MapPublished, TicketCame,
+                                       ReadStatistics, RunColocatedServer, Left, TraceAsked, MembershipNotice,
+                                       RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
 using MembershipOutcomes = std::vector<MembershipOutcome>;
 
-using MembershipAction =
-    std::variant<StartCallAction, CancelCallAction, OpenWatchAction, CloseWatchAction, UseNewConnectionsAction,
-                 JoinEnded, GroupJoinEnded, MembershipEnded, MapPublished, ReadStatistics, RunColocatedServer, Left,
-                 TraceAsked, MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
+using MembershipAction = std::variant<StartCallAction, CancelCallAction, OpenWatchAction, CloseWatchAction,
+                                      UseNewConnectionsAction, JoinEnded, GroupJoinEnded, MembershipEnded, MapPublished,
+                                      TicketCame, ReadStatistics, RunColocatedServer, Left, TraceAsked,
+                                      MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
 using MembershipActions = std::vector<MembershipAction>;
 
 }  // namespace shoal

@@ -148,6 +148,8 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       if (event.answer.ok() && joining_.joined().has_value()) {
         heartbeats_.Start(Self(), options_.member.job_name, joining_.joined()->lease_ttl_ms, now, actions);
         watch_.Start(Self(), actions);
+        const ConnectionTicket& ticket = joining_.joined()->ticket;
+        if (!ticket.bytes.empty()) actions->emplace_back(TicketCame{ticket});
       }
       FollowJoining(now, actions);
       break;

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/colocation.h"
+#include "core/connection_ticket.h"
 #include "core/flow_plan.h"
 #include "core/ids.h"
 #include "core/node_reduce.h"
@@ -51,6 +52,7 @@ struct JobMember {
   bool colocates_without_servers = false;    // and whether it would when no server is left
   NodeReduceRequest node_reduce;
   uint32_t local_world_size = 0;  // ranks of the job on this node, as the launcher says; 0: not known
+  bool can_encrypt = false;       // what it sends and receives between nodes
 };
 
 // How a member is named in its later calls.
@@ -134,6 +136,7 @@ struct JoinedJob {
   uint32_t server_count = 0;      // registered now that serve this job
   bool colocate_server = false;   // this process is to run a colocated server for the job
   bool needs_no_servers = false;  // all its ranks have joined, and can reduce among themselves on one node
+  ConnectionTicket ticket = {};   // for connections to servers
 };
 
 struct JoinedGroup {
@@ -158,6 +161,7 @@ struct HeartbeatAnswer {
   std::vector<std::string> waits;  // groups that this rank waits for already some time, and for whom; human-readable
   std::vector<std::string> news = {};  // of the job, for its rank 0; human-readable
   std::optional<TraceRequest> trace = std::nullopt;
+  ConnectionTicket ticket = {};  // in place of the one before
 };
 
 // To ReportServerCall: what the group's ranks were told since the report's epoch, if anything.

@@ -108,6 +108,7 @@ v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
   message.set_min_servers(call.min_servers);
   message.set_local_world_size(member.local_world_size);
   message.set_boot_id(member.boot_id);
+  message.set_can_encrypt(member.can_encrypt);
   return message;
 }
 
@@ -186,7 +187,8 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinJobResponse& message) 
                    .lease_ttl_ms = message.lease_ttl_ms(),
                    .server_count = message.server_count(),
                    .colocate_server = message.colocate_server(),
-                   .needs_no_servers = message.needs_no_servers()};
+                   .needs_no_servers = message.needs_no_servers(),
+                   .ticket = FromMessage(message.ticket())};
 }
 
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message) {
@@ -222,7 +224,8 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::HeartbeatWorkerResponse& m
   return HeartbeatAnswer{.lease_ttl_ms = message.lease_ttl_ms(),
                          .waits = {message.waits().begin(), message.waits().end()},
                          .news = {message.news().begin(), message.news().end()},
-                         .trace = TraceOf(message)};
+                         .trace = TraceOf(message),
+                         .ticket = FromMessage(message.ticket())};
 }
 
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::CloseGroupsResponse&) { return CallDone{}; }

@@ -6,6 +6,7 @@
 
 #include "net/data_plane/data_plane.h"
 #include "tests/conformance/peer_process.h"
+#include "tests/conformance/transport/tcp_under_test.h"
 #include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
@@ -16,6 +17,7 @@ std::unique_ptr<Transport> MakeDataPlane(const TransportSetup& setup, bool same_
   if (setup.listen) options.network.listen_ip = "127.0.0.1";
   options.network.net_device = "lo";
   options.network.limits = setup.limits;
+  options.keys = TcpUnderTest(false).keys;
   options.same_node = same_node;
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeDataPlaneTransport(options);
   EXPECT_TRUE(transport.ok()) << transport.status();

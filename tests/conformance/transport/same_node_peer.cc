@@ -18,6 +18,7 @@
 #include "net/data_plane/data_plane.h"
 #include "net/ucx/ucx_environment.h"
 #include "net/wake_up.h"
+#include "tests/conformance/transport/tcp_under_test.h"
 
 namespace shoal {
 namespace {
@@ -90,6 +91,7 @@ int Run(const std::string& address, const std::string& mode) {
   DataPlaneOptions options;
   options.network.net_device = "lo";
   options.region = region->get();
+  options.keys = TcpUnderTest(false).keys;
   const absl::StatusOr<std::unique_ptr<Transport>> made = MakeDataPlaneTransport(options);
   if (!made.ok()) {
     fprintf(stderr, "no transport: %s\n", made.status().ToString().c_str());

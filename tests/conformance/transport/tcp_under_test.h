@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "core/hmac_sha256.h"
 #include "net/tcp/tcp_transport.h"
 #include "tests/conformance/transport/transport_harness.h"
 
@@ -15,17 +16,22 @@ namespace shoal {
 // All who know the secret belong to each other.
 class SharedSecret final : public ConnectionKeys {
  public:
-  explicit SharedSecret(std::string secret, std::string ticket = "a ticket")
+  // Tickets of these words seal.
+  static constexpr char kSealed[] = "a sealed ticket";
+  static constexpr char kBare[] = "a ticket";
+
+  explicit SharedSecret(std::string secret, std::string ticket = kBare)
       : secret_(std::move(secret)), ticket_(std::move(ticket)) {}
 
   absl::StatusOr<ConnectionTicket> TicketFor(const std::string&) override {
     const auto bytes = AsBytes(ticket_);
-    return ConnectionTicket{.bytes = {bytes.begin(), bytes.end()}, .key = DeriveConnectionKey(AsBytes(secret_), bytes)};
+    return ConnectionTicket{
+        .bytes = {bytes.begin(), bytes.end()}, .key = HmacSha256(AsBytes(secret_), bytes), .seals = ticket_ == kSealed};
   }
-  std::optional<ConnectionKey> KeyOf(std::span<const std::byte> ticket) override {
+  std::optional<TicketKey> KeyOf(std::span<const std::byte> ticket) override {
     ++asked_;
     if (AsText(ticket) == "over") return std::nullopt;
-    return DeriveConnectionKey(AsBytes(secret_), ticket);
+    return TicketKey{.key = HmacSha256(AsBytes(secret_), ticket), .seals = AsText(ticket) == kSealed};
   }
 
   int asked() const { return asked_; }
@@ -37,12 +43,12 @@ class SharedSecret final : public ConnectionKeys {
 };
 
 inline TcpTransportOptions TcpUnderTest(bool seals) {
-  static SharedSecret keys("the cluster's");
+  static SharedSecret bare("the cluster's");
+  static SharedSecret sealed("the cluster's", SharedSecret::kSealed);
   TcpTransportOptions options;
   options.listen_ip = "127.0.0.1";
   options.net_device = "lo";
-  options.keys = &keys;
-  options.seals = seals;
+  options.keys = seals ? &sealed : &bare;
   return options;
 }
 

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 15
+#define SHOAL_ABI_VERSION 16
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -149,12 +149,12 @@ typedef struct shoal_worker_options {
                             the placement the kernel's boot id, which tells nodes of one name apart */
   uint32_t min_servers;  /* how many servers to wait for; 0 means 1 */
   uint64_t timeout_ms;   /* for joining, and the default for an op; 0 means 30000 */
-  /* UCX device for the data plane ("eth0", "lo"); NULL: UCX chooses. Where a node has several network cards, the same
-   * list on all its ranks: separated by commas ("eth0,eth1") each rank may use all; separated by slashes
+  /* Network device of the data plane ("eth0", "lo"); NULL: that of each route. Where a node has several network cards,
+   * the same list on all its ranks: separated by commas ("eth0,eth1") each rank may use all; separated by slashes
    * ("mlx5_0:1/mlx5_1:1", not over TCP) the ranks are dealt over them in blocks: with 8 ranks and two cards the first
    * four use the first one. */
   const char* net_device;
-  const char* transports; /* UCX transports, comma-separated; NULL: "tcp" */
+  const char* transports; /* as the servers have it: "tcp", or a list of UCX's transports; NULL: "tcp" */
   uint32_t network_only;  /* not 0: use the network also to servers of this node, instead of shared memory */
   shoal_colocation colocation;
   const char* server_address; /* IP at which a colocated server is reached; NULL: that of net_device, or the one from
@@ -400,6 +400,7 @@ SHOAL_API uint32_t shoal_worker_server_statistics(shoal_worker* worker, shoal_se
 
 typedef struct shoal_way_options {
   const char* addresses;  /* "ip:port,ip:port": one server's I/O threads, all of which are sent to at once */
+  const char* scheduler;  /* "host:port": the one that the server is registered with; may be NULL for UCX */
   const char* net_device; /* one, as in shoal_worker_options */
   const char* transports;
   uint64_t connect_timeout_ms; /* 0 means 5000 */
@@ -442,6 +443,7 @@ typedef struct shoal_scheduler_options {
   const char* listen;         /* "ip:port"; port 0 picks a free one */
   uint64_t port_buffer_bytes; /* what every switch port between nodes holds at the least, so that chunks fit it; 0: not
                                  known (docs/operating.md) */
+  uint32_t encrypt;           /* not 0: what ranks and servers send each other over TCP is encrypted */
 } shoal_scheduler_options;
 
 /* Starts a scheduler that keeps its state in memory. INVALID_ARGUMENT: not an address, or ports of more than 1 GiB.

@@ -64,10 +64,27 @@ TEST_P(TcpStrangersTest, ATicketWhoseTimeIsOverOpensNothing) {
   ExpectServing(server);
 }
 
+// Whether data is sealed stands in the ticket, so a ticket that is changed to say otherwise is nobody's.
 TEST_P(TcpStrangersTest, BothSidesSealOrNeitherDoes) {
+  class Changed final : public ConnectionKeys {
+   public:
+    explicit Changed(bool seals) : seals_(seals) {}
+    absl::StatusOr<ConnectionTicket> TicketFor(const std::string& address) override {
+      ConnectionTicket ticket = *SharedSecret("the cluster's", Words(seals_)).TicketFor(address);
+      const std::string words = Words(!seals_);
+      const auto others = AsBytes(words);
+      ticket.bytes.assign(others.begin(), others.end());
+      return ticket;
+    }
+    std::optional<TicketKey> KeyOf(std::span<const std::byte>) override { return std::nullopt; }
+
+   private:
+    static std::string Words(bool seals) { return seals ? SharedSecret::kSealed : SharedSecret::kBare; }
+    const bool seals_;
+  };
   Node& server = MakeNode();
-  SharedSecret same("the cluster's");
-  ExpectUnauthenticated(server, MakeClient(&same, !seals()));
+  Changed changed(seals());
+  ExpectUnauthenticated(server, MakeClient(&changed, seals()));
   ExpectServing(server);
 }
 

@@ -15,12 +15,12 @@ PersistedState NewState() {
   return state;
 }
 
-MachineHarness::MachineHarness(const std::optional<PersistedState>& saved, uint64_t port_buffer_bytes) {
+MachineHarness::MachineHarness(const std::optional<PersistedState>& saved, uint64_t port_buffer_bytes, bool encrypt) {
   now_.monotonic_ns = 1'000'000 * kMs;
   now_.unix_ms = 1'700'000'000'000;
-  auto machine =
-      ObservedScheduler::Make({.lease_ttl_ms = kTtlMs, .port_buffer_bytes = port_buffer_bytes, .store = "test"},
-                              saved.value_or(NewState()), !saved.has_value(), now_);
+  auto machine = ObservedScheduler::Make(
+      {.lease_ttl_ms = kTtlMs, .port_buffer_bytes = port_buffer_bytes, .store = "test", .encrypt = encrypt},
+      saved.value_or(NewState()), !saved.has_value(), now_);
   EXPECT_TRUE(machine.ok()) << machine.status();
   machine_ = *std::move(machine);
   Tick();

@@ -21,7 +21,8 @@ PersistedState NewState();
 
 class MachineHarness {
  public:
-  explicit MachineHarness(const std::optional<PersistedState>& saved = std::nullopt, uint64_t port_buffer_bytes = 0);
+  explicit MachineHarness(const std::optional<PersistedState>& saved = std::nullopt, uint64_t port_buffer_bytes = 0,
+                          bool encrypt = false);
   MachineHarness(MachineHarness&&) noexcept;
   MachineHarness& operator=(MachineHarness&&) noexcept;
   ~MachineHarness();

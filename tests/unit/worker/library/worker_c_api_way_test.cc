@@ -12,8 +12,17 @@ namespace {
 
 using testing::HasSubstr;
 
+// Whose scheduler hands out tickets.
+const Cluster& TheCluster() {
+  static const Cluster cluster(2);
+  return cluster;
+}
+
 shoal_way_options To(const std::string& addresses) {
-  shoal_way_options options = {.addresses = addresses.c_str(), .net_device = "lo", .duration_ms = 100};
+  shoal_way_options options = {.addresses = addresses.c_str(),
+                               .scheduler = TheCluster().scheduler().c_str(),
+                               .net_device = "lo",
+                               .duration_ms = 100};
   return options;
 }
 
@@ -26,7 +35,7 @@ Outcome Measure(const shoal_way_options& options, shoal_way* way = nullptr) {
 }
 
 TEST(WayTest, IsMeasuredToOneOrSeveralAddresses) {
-  Cluster cluster(2);
+  const Cluster& cluster = TheCluster();
   for (const std::string& addresses :
        {cluster.server_address(0), cluster.server_address(0) + "," + cluster.server_address(1)}) {
     shoal_way way = {};
@@ -69,6 +78,21 @@ TEST(WayTest, WrongOptionsAreNamed) {
   options = To("127.0.0.1:1");
   options.transports = "carrierpigeon";
   EXPECT_THAT(Measure(options).message, HasSubstr("carrierpigeon"));
+  options = To("127.0.0.1:1");
+  options.scheduler = nullptr;
+  EXPECT_THAT(Measure(options).message, HasSubstr("options->scheduler"));
+  options.scheduler = "127.0.0.1:1";
+  options.connect_timeout_ms = 300;
+  EXPECT_THAT(Measure(options).message, HasSubstr("the scheduler at 127.0.0.1:1 gives no ticket"));
+}
+
+// Of UCX the server's keys are no matter.
+TEST(WayTest, OverUcxItNeedsNoScheduler) {
+  const std::string address = TheCluster().server_address(0);
+  shoal_way_options options = To(address);
+  options.scheduler = nullptr;
+  options.transports = "ucx-tcp";
+  EXPECT_THAT(Measure(options).message, HasSubstr("compare its --transports"));
 }
 
 }  // namespace

@@ -49,6 +49,19 @@ TEST(Heartbeats, TellTheProgramOfATrace) {
   EXPECT_EQ(driver.All<TraceAsked>().size(), 1u);
 }
 
+// A scheduler that is older than tickets sends none, and takes none away.
+TEST(Heartbeats, BringTicketsForConnections) {
+  JoinedMembershipDriver driver;
+  EXPECT_TRUE(driver.All<TicketCame>().empty());
+  const ConnectionTicket ticket{.bytes = {std::byte{1}}, .key = {std::byte{2}}};
+  driver.AnswerNext<HeartbeatCall>(HeartbeatAnswer{.lease_ttl_ms = kLeaseMs, .ticket = ticket});
+  driver.AnswerNext<HeartbeatCall>(driver.Renewed());
+  const std::vector<TicketCame> came = driver.All<TicketCame>();
+  ASSERT_EQ(came.size(), 1u);
+  EXPECT_EQ(came[0].ticket.bytes, ticket.bytes);
+  EXPECT_EQ(came[0].ticket.key, ticket.key);
+}
+
 TEST(Heartbeats, CarryTheNewestStatistics) {
   JoinedMembershipDriver driver;
   const Call call = driver.Await<HeartbeatCall>(kLeaseNs);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "core/no_leader.h"
@@ -27,6 +28,23 @@ TEST(Joining, EndsWithTheFirstAnswerIfThereAreEnoughServers) {
   driver.Answer(call, driver.Joined());
   EXPECT_EQ(driver.Only<JoinEnded>().joined->id, JobId(9));
   EXPECT_NE(driver.watch(), WatchId());
+}
+
+// Who waits for the end of the join connects to servers next.
+TEST(Joining, BringsATicketBeforeItEnds) {
+  MembershipDriver driver;
+  driver.Do(JoinCommand{kDeadlineNs});
+  JoinedJob joined = driver.Joined();
+  joined.ticket = {.bytes = {std::byte{1}}, .key = {std::byte{2}}};
+  driver.Answer(*driver.Find<JoinJobCall>(), joined);
+  EXPECT_EQ(driver.Only<TicketCame>().ticket.bytes, joined.ticket.bytes);
+  const MembershipActions& actions = driver.seen();
+  const auto is_ticket = [](const MembershipAction& action) { return std::holds_alternative<TicketCame>(action); };
+  const auto is_end = [](const MembershipAction& action) { return std::holds_alternative<JoinEnded>(action); };
+  const auto came = std::ranges::find_if(actions, is_ticket);
+  const auto ended = std::ranges::find_if(actions, is_end);
+  ASSERT_NE(ended, actions.end());
+  EXPECT_LT(came - actions.begin(), ended - actions.begin());
 }
 
 TEST(Joining, WaitsForNoServersOnceTheSchedulerSaysThatNoneAreNeeded) {

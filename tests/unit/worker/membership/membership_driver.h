@@ -91,6 +91,9 @@ class MembershipDriver {
     return *Find<What>();
   }
 
+  // All that the machine has done since Forget.
+  const MembershipActions& seen() const { return seen_; }
+
   // The oldest open call of a kind.
   template <typename What>
   std::optional<Call> Find() const {

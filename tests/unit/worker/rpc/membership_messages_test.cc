@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <variant>
 
+#include "core/connection_ticket.h"
+#include "proto/shared_messages.h"
 #include "scheduler/rpc/control_messages.h"
 
 namespace shoal {
@@ -55,6 +58,21 @@ TEST(MembershipMessagesTest, ARankThatLeavesTellsAllThatItHasCounted) {
 
 TEST(MembershipMessagesTest, ARankThatJoinsTellsHowManyServersItWaitsFor) {
   EXPECT_EQ(ToMessage(JoinJobCall{.member = {}, .min_servers = 3}).min_servers(), 3u);
+}
+
+TEST(MembershipMessagesTest, ATicketComesAsItWasIssued) {
+  const ConnectionTicket issued =
+      IssueTicket(TokenKey{}, 5, {.job = JobId(1), .rank = JobRank(2), .incarnation = Incarnation(3)}, true);
+  v1::JoinJobResponse message;
+  ToMessage(issued, message.mutable_ticket());
+  const ConnectionTicket ticket = std::get<JoinedJob>(*FromMessage(message)).ticket;
+  EXPECT_EQ(ticket.bytes, issued.bytes);
+  EXPECT_EQ(ticket.key, issued.key);
+  EXPECT_TRUE(ticket.seals);
+  // Of a scheduler that makes no sense, or has none to give.
+  message.mutable_ticket()->set_key("short");
+  EXPECT_TRUE(std::get<JoinedJob>(*FromMessage(message)).ticket.bytes.empty());
+  EXPECT_TRUE(std::get<JoinedJob>(*FromMessage(v1::JoinJobResponse())).ticket.bytes.empty());
 }
 
 TEST(MembershipMessagesTest, ARankThatJoinsTellsHowManyRanksItsNodeHas) {
