@@ -6,7 +6,7 @@ set -euo pipefail
 phase=ucx step_count=2
 source "$(dirname "$0")/progress.sh"
 
-suites=(ucx_transport_test ucx_process_test ucx_settings_test ucx_strangers_test handshake_sockets_test
+suites=(ucx_transport_test transport_process_test ucx_settings_test ucx_strangers_test handshake_sockets_test
   combined_transport_test)
 
 begin_step "UCX releases in build/tools/ucx"

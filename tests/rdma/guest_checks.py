@@ -141,7 +141,7 @@ def check_the_transport_suite_over_rc(cluster: Cluster) -> None:
 @check(limit_s=60)
 def check_killed_and_stopped_processes_over_rc(cluster: Cluster) -> None:
     del cluster
-    run_suite("ucx_process_test", RC, "*/Rendezvous")
+    run_suite("transport_process_test", RC, "*/Rendezvous")
 
 
 @check(limit_s=90)

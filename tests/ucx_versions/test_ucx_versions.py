@@ -13,7 +13,7 @@ import pytest
 from hosts.cluster import ROOT, SERVER_LISTENS, Cluster
 from hosts.node import LOOPBACK
 
-SUITES = ("ucx_transport_test", "ucx_process_test", "ucx_settings_test", "ucx_strangers_test")
+SUITES = ("ucx_transport_test", "transport_process_test", "ucx_settings_test", "ucx_strangers_test")
 SUITES += ("handshake_sockets_test", "combined_transport_test")
 PACKAGES = [line for line in (ROOT / "scripts/ucx_versions.txt").read_text().splitlines() if not line.startswith("#")]
 VERSIONS = [package.partition("==")[2] for package in PACKAGES]

@@ -1,31 +1,37 @@
-// The process that ucx_process_test.cc stops and kills.
+// The process that transport_process_test.cc stops and kills.
 //
-//   transport_peer ADDRESS offer|accept|stop RENDEZVOUS_THRESHOLD
+//   transport_peer ADDRESS offer|accept|stop KIND
 //
-// Connects, then: `offer` sends eight payloads of 4 MiB; `accept` takes whatever is offered; `stop` sends a note and
-// stops itself. Runs until it is killed or the connection ends.
+// Connects over that kind of transport (transports_of_processes.h), then: `offer` sends eight payloads of 4 MiB;
+// `accept` takes whatever is offered; `stop` sends a note and stops itself. Runs until it is killed or the connection
+// ends.
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "net/ucx/ucx_environment.h"
 #include "net/wake_up.h"
-#include "tests/conformance/transport/ucx_under_test.h"
+#include "tests/conformance/transport/transports_of_processes.h"
 
 namespace shoal {
 namespace {
 
-int Run(const std::string& address, const std::string& mode, size_t rendezvous_threshold_bytes) {
-  UcxTransportOptions options = UcxUnderTest();
-  options.listen_ip.clear();
-  options.rendezvous_threshold_bytes = rendezvous_threshold_bytes;
-  const absl::StatusOr<std::unique_ptr<Transport>> made = MakeUcxTransport(options);
-  if (!made.ok()) return 2;
-  Transport& transport = **made;
+std::unique_ptr<Transport> MakeTransport(const std::string& kind) {
+  for (const std::vector<TransportKind>& kinds : {UcxOfProcesses(), TcpOfProcesses()}) {
+    for (const TransportKind& each : kinds) {
+      if (each.name == kind) return each.make({.listen = false});
+    }
+  }
+  return nullptr;
+}
+
+int Run(const std::string& address, const std::string& mode, const std::string& kind) {
+  const std::unique_ptr<Transport> made = MakeTransport(kind);
+  if (made == nullptr) return 2;
+  Transport& transport = *made;
   const absl::StatusOr<PeerId> peer = transport.Connect(address);
   if (!peer.ok()) return 2;
   const std::vector<std::byte> payload(4 << 20, std::byte{0x5a});
@@ -65,8 +71,8 @@ int Run(const std::string& address, const std::string& mode, size_t rendezvous_t
 int main(int argc, char** argv) {
   shoal::PrepareUcxEnvironment(argv);
   if (argc != 4) {
-    fprintf(stderr, "usage: %s ADDRESS offer|accept|stop RENDEZVOUS_THRESHOLD\n", argv[0]);
+    fprintf(stderr, "usage: %s ADDRESS offer|accept|stop KIND\n", argv[0]);
     return 1;
   }
-  return shoal::Run(argv[1], argv[2], strtoull(argv[3], nullptr, 10));
+  return shoal::Run(argv[1], argv[2], argv[3]);
 }

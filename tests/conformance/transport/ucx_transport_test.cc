@@ -19,25 +19,6 @@ UcxTransportOptions OnLoopbackDevice() {
   return options;
 }
 
-TransportKind UcxKind(const std::string& name, size_t rendezvous_threshold_bytes) {
-  return {.name = name,
-          .make =
-              [=](const TransportSetup& setup) {
-                UcxTransportOptions options = UcxUnderTest();
-                if (!setup.listen) options.listen_ip.clear();
-                options.rendezvous_threshold_bytes = rendezvous_threshold_bytes;
-                options.limits = setup.limits;
-                absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUcxTransport(options);
-                EXPECT_TRUE(transport.ok()) << transport.status();
-                return transport.ok() ? *std::move(transport) : nullptr;
-              },
-          .many = ManyPeersUnderTest(),
-          .many_rounds = ManyRoundsUnderTest(),
-          .lends = rendezvous_threshold_bytes > 0,
-          .accepts_at_once = rendezvous_threshold_bytes > 0,
-          .keeps_unanswered = rendezvous_threshold_bytes > 0};
-}
-
 const auto kKinds =
     testing::Values(UcxKind("Mixed", 128 << 10), UcxKind("RendezvousOnly", 0), UcxKind("EagerOnly", SIZE_MAX));
 

@@ -3,10 +3,14 @@
 #ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_UCX_UNDER_TEST_H_
 #define SHOAL_TESTS_CONFORMANCE_TRANSPORT_UCX_UNDER_TEST_H_
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "net/ucx/ucx_transport.h"
+#include "tests/conformance/transport/transport_harness.h"
 
 namespace shoal {
 
@@ -26,6 +30,25 @@ inline UcxTransportOptions UcxUnderTest() {
 // An emulated machine has neither the memory for so many RDMA devices' buffers as the suite would like, nor the time.
 inline size_t ManyPeersUnderTest() { return std::stoul(FromEnvironment("SHOAL_TEST_MANY_PEERS", "64")); }
 inline int ManyRoundsUnderTest() { return std::stoi(FromEnvironment("SHOAL_TEST_MANY_ROUNDS", "3000")); }
+
+inline TransportKind UcxKind(const std::string& name, size_t rendezvous_threshold_bytes) {
+  return {.name = name,
+          .make =
+              [=](const TransportSetup& setup) {
+                UcxTransportOptions options = UcxUnderTest();
+                if (!setup.listen) options.listen_ip.clear();
+                options.rendezvous_threshold_bytes = rendezvous_threshold_bytes;
+                options.limits = setup.limits;
+                absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUcxTransport(options);
+                EXPECT_TRUE(transport.ok()) << transport.status();
+                return transport.ok() ? *std::move(transport) : nullptr;
+              },
+          .many = ManyPeersUnderTest(),
+          .many_rounds = ManyRoundsUnderTest(),
+          .lends = rendezvous_threshold_bytes > 0,
+          .accepts_at_once = rendezvous_threshold_bytes > 0,
+          .keeps_unanswered = rendezvous_threshold_bytes > 0};
+}
 
 }  // namespace shoal
 
