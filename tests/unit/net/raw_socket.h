@@ -85,6 +85,8 @@ class RawSocket {
     }
   }
   const Bytes& heard() const { return heard_; }
+  void HangUp() const { shutdown(fd_, SHUT_RDWR); }
+  int fd() const { return fd_; }
 
   bool IsConnected() const {
     sockaddr_storage peer{};
@@ -96,6 +98,14 @@ class RawSocket {
   int fd_;
   Bytes heard_;
 };
+
+inline size_t OpenDescriptors() {
+  size_t count = 0;
+  DIR* descriptors = opendir("/proc/self/fd");
+  while (readdir(descriptors) != nullptr) ++count;
+  closedir(descriptors);
+  return count;
+}
 
 // Where this process listens: all of its transports, with the ports that UCX has opened for itself.
 inline std::vector<std::string> ListeningAddresses() {
