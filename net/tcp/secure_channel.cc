@@ -19,8 +19,6 @@ constexpr size_t kSealedAtOnceBytes = 4 * kTlsRecordBytes;
 // Above what is sealed at once with what TLS adds: only answers to what a peer asks of TLS could reach it.
 constexpr size_t kMaxOwedBytes = 2 * kSealedAtOnceBytes;
 constexpr size_t kReadAheadBytes = 64 << 10;
-// Then the sender changes its key: one of AES-GCM is good for some 24 million records (RFC 8446, 5.5).
-constexpr uint64_t kRecordsOfOneKey = uint64_t{1} << 22;
 
 // What OpenSSL says of the first thing that went wrong.
 std::string OpenSslReason() {
@@ -36,8 +34,8 @@ size_t BytesOf(std::span<const iovec> pieces) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Make(int socket, Ssl ssl) {
-  std::unique_ptr<SecureChannel> channel(new SecureChannel(socket));
+absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Make(const TlsContext& tls, int socket, Ssl ssl) {
+  std::unique_ptr<SecureChannel> channel(new SecureChannel(tls, socket));
   BIO* bio = ssl == nullptr ? nullptr : BIO_new(SocketMethod());
   if (bio == nullptr) return absl::ResourceExhaustedError("there is no memory for one more connection");
   BIO_set_data(bio, channel.get());
@@ -48,12 +46,12 @@ absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Make(int socket, S
 }
 
 absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Listen(const TlsContext& tls, int socket) {
-  return Make(socket, tls.Listen());
+  return Make(tls, socket, tls.Listen());
 }
 
 absl::StatusOr<std::unique_ptr<SecureChannel>> SecureChannel::Dial(const TlsContext& tls, int socket,
                                                                    const ConnectionTicket& ticket) {
-  return Make(socket, tls.Dial(ticket));
+  return Make(tls, socket, tls.Dial(ticket));
 }
 
 SecureChannel::~SecureChannel() = default;
@@ -230,7 +228,7 @@ SecureChannel::Transfer SecureChannel::Write(std::span<const iovec> pieces) {
 bool SecureChannel::Seal(std::span<const std::byte> bytes) {
   size_t written = 0;
   ERR_clear_error();
-  if (++records_under_key_ == kRecordsOfOneKey) {
+  if (++records_under_key_ == records_of_one_key_) {
     records_under_key_ = 0;
     SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
   }

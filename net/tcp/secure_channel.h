@@ -58,8 +58,8 @@ class SecureChannel {
   bool HoldsBytes() const;
 
  private:
-  explicit SecureChannel(int socket) : socket_(socket) {}
-  static absl::StatusOr<std::unique_ptr<SecureChannel>> Make(int socket, Ssl ssl);
+  SecureChannel(const TlsContext& tls, int socket) : socket_(socket), records_of_one_key_(tls.records_of_one_key()) {}
+  static absl::StatusOr<std::unique_ptr<SecureChannel>> Make(const TlsContext& tls, int socket, Ssl ssl);
   // Called by OpenSSL.
   static BIO_METHOD* SocketMethod();
   static int ReadSocket(BIO* bio, char* to, int bytes);
@@ -74,6 +74,7 @@ class SecureChannel {
   void SendSealed();
 
   const int socket_;
+  const uint64_t records_of_one_key_;
   Ssl ssl_;  // null after the handshake where nothing is sealed
   bool handshake_over_ = false;
   size_t handshake_bytes_ = 0;

@@ -53,8 +53,8 @@ bool Keep(std::unique_ptr<Proof> proof, SSL* ssl) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Make(ConnectionKeys* keys) {
-  std::unique_ptr<TlsContext> made(new TlsContext(keys));
+absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Make(ConnectionKeys* keys, uint64_t records_of_one_key) {
+  std::unique_ptr<TlsContext> made(new TlsContext(keys, records_of_one_key));
   made->context_.reset(SSL_CTX_new(TLS_method()));
   SSL_CTX* const context = made->context_.get();
   if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||

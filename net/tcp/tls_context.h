@@ -9,6 +9,7 @@
 
 #include <openssl/ssl.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -24,10 +25,16 @@ using Ssl = std::unique_ptr<SSL, FreeSsl>;
 
 class TlsContext {
  public:
+  // Then a sender changes its key: one of AES-GCM is good for some 24 million records (RFC 8446, 5.5).
+  static constexpr uint64_t kRecordsOfOneKey = uint64_t{1} << 22;
+
   // `keys` outlives this. Internal: OpenSSL lacks what is needed.
-  static absl::StatusOr<std::unique_ptr<TlsContext>> Make(ConnectionKeys* keys);
+  static absl::StatusOr<std::unique_ptr<TlsContext>> Make(ConnectionKeys* keys,
+                                                          uint64_t records_of_one_key = kRecordsOfOneKey);
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
+
+  uint64_t records_of_one_key() const { return records_of_one_key_; }
 
   // One end of a connection that is to be proved. Null: there is no memory for it.
   Ssl Listen() const;
@@ -36,13 +43,15 @@ class TlsContext {
   static bool Seals(const SSL* ssl);
 
  private:
-  explicit TlsContext(ConnectionKeys* keys) : keys_(keys) {}
+  TlsContext(ConnectionKeys* keys, uint64_t records_of_one_key)
+      : keys_(keys), records_of_one_key_(records_of_one_key) {}
   // Called by OpenSSL.
   static int FindTicket(SSL* ssl, const unsigned char* identity, size_t bytes, SSL_SESSION** session);
   static int ShowTicket(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, size_t* bytes,
                         SSL_SESSION** session);
 
   ConnectionKeys* const keys_;
+  const uint64_t records_of_one_key_;
   std::unique_ptr<SSL_CTX, FreeSsl> context_;
 };
 

@@ -1,0 +1,126 @@
+// Data that is sealed, while its keys change.
+#include "net/tcp/secure_channel.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <random>
+
+#include "tests/conformance/transport/tcp_under_test.h"
+#include "tests/unit/net/raw_socket.h"
+
+namespace shoal {
+namespace {
+
+// Two ends of one connection, and what stands between them and counts the records of TLS.
+class SecureChannelTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kRecordsOfOneKey = 5;
+
+  struct End {
+    std::unique_ptr<SecureChannel> channel;
+    std::unique_ptr<RawSocket> socket;   // the channel's
+    std::unique_ptr<RawSocket> between;  // the other side of that, nearer to the other end
+    size_t passed_on = 0;                // of what `between` has heard
+    Bytes to_send;
+    size_t sent = 0;
+    Bytes received;
+  };
+
+  SecureChannelTest() : tls_(*TlsContext::Make(&keys_, kRecordsOfOneKey)) {
+    for (End* end : {&a_, &b_}) {
+      std::array<int, 2> pair{};
+      EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()), 0);
+      end->socket = std::make_unique<RawSocket>(pair[0]);
+      end->between = std::make_unique<RawSocket>(pair[1]);
+    }
+    a_.channel = *SecureChannel::Dial(*tls_, a_.socket->fd(), *keys_.TicketFor(""));
+    b_.channel = *SecureChannel::Listen(*tls_, b_.socket->fd());
+    bool a_proved = false;
+    bool b_proved = false;
+    for (int i = 0; i < 10 && (!a_proved || !b_proved); ++i) {
+      a_proved = a_proved || *a_.channel->Handshake();
+      PassOn(a_, b_);
+      b_proved = b_proved || *b_.channel->Handshake();
+      PassOn(b_, a_);
+    }
+    EXPECT_TRUE(a_proved && b_proved);
+  }
+
+  static void PassOn(End& from, End& to) {
+    EXPECT_FALSE(from.between->HasEnded());
+    const auto rest = std::span<const std::byte>(from.between->heard()).subspan(from.passed_on);
+    const ssize_t sent = send(to.between->fd(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    from.passed_on += std::max<ssize_t>(sent, 0);
+  }
+
+  // A step of each end: it sends and reads pieces of random sizes.
+  void Step(End& end) {
+    std::array<iovec, 3> pieces{};
+    size_t count = 0;
+    for (size_t at = end.sent; count < pieces.size() && at < end.to_send.size(); ++count) {
+      const size_t bytes = std::min<size_t>(kLeastPieceBytes + random_() % 30'000, end.to_send.size() - at);
+      pieces[count] = {.iov_base = end.to_send.data() + at, .iov_len = bytes};
+      at += bytes;
+    }
+    const SecureChannel::Transfer written = end.channel->Write(std::span(pieces).first(count));
+    ASSERT_EQ(written.error, 0);
+    end.sent += written.bytes;
+    Bytes buffer(1 + random_() % 50'000);
+    const iovec piece{.iov_base = buffer.data(), .iov_len = buffer.size()};
+    const SecureChannel::Transfer read = end.channel->Read(std::span(&piece, 1));
+    ASSERT_FALSE(read.ended) << strerror(read.error);
+    end.received.insert(end.received.end(), buffer.begin(), buffer.begin() + read.bytes);
+  }
+
+  // How many records of data an end has sent under each of its keys, oldest first.
+  static std::vector<uint64_t> RecordsUnderEachKey(const End& end) {
+    constexpr size_t kHeadBytes = 5;
+    constexpr std::byte kData{0x17};  // as all that is sealed is called
+    // The message, its kind and AES-GCM's tag. No piece is as small as this says.
+    constexpr size_t kKeyUpdateBytes = 5 + 1 + 16;
+    const Bytes& said = end.between->heard();
+    std::vector<uint64_t> records = {0};
+    for (size_t at = 0; at + kHeadBytes <= said.size();) {
+      const size_t bytes = std::to_integer<size_t>(said[at + 3]) << 8 | std::to_integer<size_t>(said[at + 4]);
+      if (said[at] == kData && bytes == kKeyUpdateBytes) {
+        records.push_back(0);
+      } else if (said[at] == kData) {
+        ++records.back();
+      }
+      at += kHeadBytes + bytes;
+    }
+    return records;
+  }
+
+  static constexpr size_t kLeastPieceBytes = 100;
+  std::mt19937_64 random_{1};
+  SharedSecret keys_{"the cluster's", SharedSecret::kSealed};
+  std::unique_ptr<TlsContext> tls_;
+  End a_;
+  End b_;
+};
+
+TEST_F(SecureChannelTest, DataArrivesAsItWasSentWhileKeysChange) {
+  a_.to_send = Pattern(3'000'000, 1);
+  b_.to_send = Pattern(2'000'000, 2);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (a_.received.size() < b_.to_send.size() || b_.received.size() < a_.to_send.size()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    ASSERT_NO_FATAL_FAILURE(Step(a_));
+    PassOn(a_, b_);
+    ASSERT_NO_FATAL_FAILURE(Step(b_));
+    PassOn(b_, a_);
+  }
+  EXPECT_TRUE(a_.received == b_.to_send);
+  EXPECT_TRUE(b_.received == a_.to_send);
+  for (const End* end : {&a_, &b_}) {
+    const std::vector<uint64_t> records = RecordsUnderEachKey(*end);
+    EXPECT_GT(records.size(), 20u);
+    // The first one's handshake counts here.
+    for (const uint64_t under_one_key : records) EXPECT_LE(under_one_key, kRecordsOfOneKey + 1);
+  }
+}
+
+}  // namespace
+}  // namespace shoal
