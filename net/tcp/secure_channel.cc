@@ -102,6 +102,11 @@ int SecureChannel::WriteSocket(BIO* bio, const char* from, int bytes) {
     BIO_set_retry_write(bio);
     return -1;
   }
+  if (self->sealed_sent_ >= kSealedAtOnceBytes) {
+    // A peer that asks for answers, and reads so slowly that they are never all sent, must not make it grow.
+    self->sealed_.erase(self->sealed_.begin(), self->sealed_.begin() + static_cast<ptrdiff_t>(self->sealed_sent_));
+    self->sealed_sent_ = 0;
+  }
   const auto* const at = reinterpret_cast<const std::byte*>(from);
   self->sealed_.insert(self->sealed_.end(), at, at + bytes);
   return bytes;

@@ -1,6 +1,7 @@
 // Data that is sealed, while its keys change.
 #include "net/tcp/secure_channel.h"
 
+#include <malloc.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -120,6 +121,49 @@ TEST_F(SecureChannelTest, DataArrivesAsItWasSentWhileKeysChange) {
     // The first one's handshake counts here.
     for (const uint64_t under_one_key : records) EXPECT_LE(under_one_key, kRecordsOfOneKey + 1);
   }
+}
+
+// What a member asks of TLS is answered into memory of ours, until the socket takes it.
+TEST_F(SecureChannelTest, WhoAsksForNewKeysWithoutEndAndReadsSlowlyTakesNoMemory) {
+  std::array<int, 2> pair{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()), 0);
+  const RawSocket ours(pair[0]);
+  RawSocket theirs(pair[1]);
+  const std::unique_ptr<SecureChannel> channel = *SecureChannel::Listen(*tls_, ours.fd());
+  const Ssl member = tls_->Dial(*keys_.TicketFor(""));
+  ASSERT_EQ(SSL_set_fd(member.get(), theirs.fd()), 1);
+  bool proved = false;
+  for (int i = 0; i < 10 && !proved; ++i) {
+    SSL_do_handshake(member.get());
+    proved = *channel->Handshake();
+  }
+  ASSERT_TRUE(proved);
+  Bytes payload = Pattern(1 << 20, 1);
+  const iovec piece{.iov_base = payload.data(), .iov_len = payload.size()};
+  while (!channel->Write(std::span(&piece, 1)).blocked) continue;
+  ASSERT_TRUE(channel->OwesBytes());
+
+  constexpr int kRounds = 200;
+  constexpr int kQuestionsPerRound = 100;          // as many as the socket takes
+  constexpr size_t kAnswerBytes = 5 + 5 + 1 + 16;  // as the question is
+  const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kQuestionsPerRound; ++i) {
+      ASSERT_EQ(SSL_key_update(member.get(), SSL_KEY_UPDATE_REQUESTED), 1);
+      ASSERT_EQ(SSL_do_handshake(member.get()), 1);
+    }
+    std::array<std::byte, 100> buffer;
+    const iovec room{.iov_base = buffer.data(), .iov_len = buffer.size()};
+    const SecureChannel::Transfer read = channel->Read(std::span(&room, 1));
+    ASSERT_TRUE(read.blocked && !read.ended) << strerror(read.error);
+    // As much as was answered: what is owed never ends.
+    Bytes heard(kQuestionsPerRound * kAnswerBytes);
+    ASSERT_EQ(recv(theirs.fd(), heard.data(), heard.size(), MSG_DONTWAIT), static_cast<ssize_t>(heard.size()));
+    channel->Write({});
+    ASSERT_TRUE(channel->OwesBytes());
+  }
+  const size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+  EXPECT_LT(after, before + kRounds * kQuestionsPerRound * kAnswerBytes / 2);
 }
 
 }  // namespace
