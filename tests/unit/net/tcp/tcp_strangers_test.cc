@@ -4,6 +4,7 @@
 
 #include "net/tcp/tcp_door.h"
 #include "process/open_files.h"
+#include "tests/conformance/open_file_limit.h"
 #include "tests/conformance/transport/tcp_under_test.h"
 #include "tests/conformance/transport/transport_suite.h"
 #include "tests/unit/net/raw_socket.h"
@@ -128,6 +129,39 @@ TEST_P(TcpStrangersTest, I7AFloodOfSilentGuestsIsBoundedAndTakesNobodysPlace) {
   ASSERT_TRUE(PollUntil("nothing left", [&] { return OpenDescriptors() == before + 2; }));
   EXPECT_TRUE(member.IsUp(link.to_b));
   ExpectServing(server);
+}
+
+TEST_P(TcpStrangersTest, WithoutDescriptorsWhoSaysNothingMakesRoomForAMember) {
+  const OpenFileLimit limit;
+  Node& server = MakeNode();
+  Node& member = MakeNode({.listen = false});
+  const size_t before = OpenDescriptors();
+  RawSocket silent = RawSocket::ConnectTo(server.transport().listen_address());
+  ASSERT_TRUE(PollUntil("it comes in", [&] { return OpenDescriptors() == before + 2; }));
+  const PeerId peer = *member.transport().Connect(server.transport().listen_address());
+  limit.Leave(0);
+  ASSERT_TRUE(PollUntil("both sides up", [&] { return member.IsUp(peer); }));
+  EXPECT_TRUE(silent.HasEnded());
+}
+
+TEST_P(TcpStrangersTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
+  const OpenFileLimit limit;
+  Node& server = MakeNode();
+  Node& member = MakeNode({.listen = false});
+  const PeerId peer = *member.transport().Connect(server.transport().listen_address());
+  limit.Leave(0);
+  int polls = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(300)) {
+    server.Poll();
+    ++polls;
+    constexpr uint64_t kSleepNs = 50'000'000;
+    if (server.transport().Arm()) WaitReadable({server.transport().wake_fd()}, kSleepNs);
+  }
+  EXPECT_LT(polls, 100) << "asks again and again for what there is not";
+  EXPECT_EQ(server.Count(TransportEventKind::kPeerUp), 0u);
+  limit.Restore();
+  EXPECT_TRUE(PollUntil("both sides up", [&] { return member.IsUp(peer); }));
 }
 
 TEST_P(TcpStrangersTest, AGuestThatSaysNothingIsSentAwayInTime) {
