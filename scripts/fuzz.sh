@@ -8,7 +8,8 @@ phase=fuzz step_count=1
 source "$(dirname "$0")/progress.sh"
 
 mapfile -t tests < <(grep -v '^#' tests/fuzz/sanitized_tests.txt)
-targets=(control_messages_fuzz flight_record_fuzz frame_fuzz server_machine_fuzz "${tests[@]}")
+targets=(control_messages_fuzz flight_record_fuzz frame_fuzz record_reader_fuzz server_machine_fuzz tcp_handshake_fuzz
+  "${tests[@]}")
 
 # Tests run for seconds, so that the compiler counts; a search is for executions.
 folder=build/fuzz optimization=-O0
