@@ -19,6 +19,9 @@ constexpr size_t kSealedAtOnceBytes = 4 * kTlsRecordBytes;
 // Above what is sealed at once with what TLS adds: only answers to what a peer asks of TLS could reach it.
 constexpr size_t kMaxOwedBytes = 2 * kSealedAtOnceBytes;
 constexpr size_t kReadAheadBytes = 64 << 10;
+// Of one Read: more than is read ahead. What TLS adds to data is far less, but a peer may send what is no data at all,
+// and must not keep the others waiting.
+constexpr size_t kMaxOverheadBytes = kReadAheadBytes + kTlsRecordBytes;
 
 // What OpenSSL says of the first thing that went wrong.
 std::string OpenSslReason() {
@@ -77,12 +80,16 @@ int SecureChannel::ReadSocket(BIO* bio, char* to, int bytes) {
     self->read_error_ = EMSGSIZE;
     return -1;
   }
+  if (self->overhead_bytes_ >= kMaxOverheadBytes) {
+    BIO_set_retry_read(bio);
+    return -1;
+  }
   ssize_t got = 0;
   do {
     got = recv(self->socket_, to, bytes, MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   if (got > 0) {
-    self->handshake_bytes_ += self->handshake_over_ ? 0 : got;
+    (self->handshake_over_ ? self->overhead_bytes_ : self->handshake_bytes_) += got;
     return static_cast<int>(got);
   }
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -191,6 +198,7 @@ SecureChannel::Transfer SecureChannel::Read(std::span<const iovec> pieces) {
 SecureChannel::Transfer SecureChannel::ReadSealed(std::span<const iovec> pieces) {
   Transfer transfer;
   dry_ = false;
+  overhead_bytes_ = 0;
   for (const iovec& piece : pieces) {
     for (size_t done = 0; done < piece.iov_len;) {
       size_t got = 0;
@@ -199,13 +207,15 @@ SecureChannel::Transfer SecureChannel::ReadSealed(std::span<const iovec> pieces)
       if (result == 1) {
         done += got;
         transfer.bytes += got;
+        overhead_bytes_ -= std::min(overhead_bytes_, got);
         continue;
       }
-      transfer.blocked = dry_;
+      const int error = SSL_get_error(ssl_.get(), result);
+      transfer.blocked = error == SSL_ERROR_WANT_READ;
       // What was read before the end is taken first: the next call says it again.
-      if (transfer.bytes > 0 || dry_) return transfer;
+      if (transfer.bytes > 0 || transfer.blocked) return transfer;
       transfer.ended = true;
-      const bool closed = ended_ || SSL_get_error(ssl_.get(), result) == SSL_ERROR_ZERO_RETURN;
+      const bool closed = ended_ || error == SSL_ERROR_ZERO_RETURN;
       transfer.error = closed ? read_error_ : EPROTO;
       return transfer;
     }

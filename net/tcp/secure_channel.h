@@ -29,9 +29,10 @@ class SecureChannel {
 
   struct Transfer {
     size_t bytes = 0;
-    bool blocked = false;  // the socket had no more, or takes no more: go on when it is ready
-    bool ended = false;    // for reading: the other side has closed, or `error`
-    int error = 0;         // an errno; EPROTO: what came was not sealed under the key
+    // The socket had no more, or takes no more, or too much of what came was no data: go on when it is ready.
+    bool blocked = false;
+    bool ended = false;  // for reading: the other side has closed, or `error`
+    int error = 0;       // an errno; EPROTO: what came was not sealed under the key
   };
 
   // `socket` is connected, and outlives this. Listening: without a ticket. ResourceExhausted: no memory.
@@ -81,7 +82,8 @@ class SecureChannel {
   std::vector<std::byte> sealed_;  // what OpenSSL has written; the first sealed_sent_ are sent
   size_t sealed_sent_ = 0;
   uint64_t records_under_key_ = 0;
-  bool dry_ = true;  // OpenSSL has asked the socket for more in vain
+  bool dry_ = true;            // OpenSSL has asked the socket for more in vain
+  size_t overhead_bytes_ = 0;  // that this Read took from the socket, above the data that it found in them
   bool ended_ = false;
   int read_error_ = 0;
   int write_error_ = 0;

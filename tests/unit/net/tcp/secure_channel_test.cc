@@ -2,6 +2,7 @@
 #include "net/tcp/secure_channel.h"
 
 #include <malloc.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -123,47 +124,91 @@ TEST_F(SecureChannelTest, DataArrivesAsItWasSentWhileKeysChange) {
   }
 }
 
-// What a member asks of TLS is answered into memory of ours, until the socket takes it.
-TEST_F(SecureChannelTest, WhoAsksForNewKeysWithoutEndAndReadsSlowlyTakesNoMemory) {
-  std::array<int, 2> pair{};
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()), 0);
-  const RawSocket ours(pair[0]);
-  RawSocket theirs(pair[1]);
-  const std::unique_ptr<SecureChannel> channel = *SecureChannel::Listen(*tls_, ours.fd());
-  const Ssl member = tls_->Dial(*keys_.TicketFor(""));
-  ASSERT_EQ(SSL_set_fd(member.get(), theirs.fd()), 1);
-  bool proved = false;
-  for (int i = 0; i < 10 && !proved; ++i) {
-    SSL_do_handshake(member.get());
-    proved = *channel->Handshake();
+// A member that makes of TLS what no Shoal process does, and the end that hears it.
+class HostileMemberTest : public testing::Test {
+ protected:
+  HostileMemberTest() {
+    std::array<int, 2> pair{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()), 0);
+    ours_ = std::make_unique<RawSocket>(pair[0]);
+    theirs_ = std::make_unique<RawSocket>(pair[1]);
+    channel_ = *SecureChannel::Listen(*tls_, ours_->fd());
+    member_ = tls_->Dial(*keys_.TicketFor(""));
+    EXPECT_EQ(SSL_set_fd(member_.get(), theirs_->fd()), 1);
+    bool proved = false;
+    for (int i = 0; i < 10 && !proved; ++i) {
+      SSL_do_handshake(member_.get());
+      proved = *channel_->Handshake();
+    }
+    EXPECT_TRUE(proved);
   }
-  ASSERT_TRUE(proved);
+
+  void ChangeKey(int how) {
+    ASSERT_EQ(SSL_key_update(member_.get(), how), 1);
+    ASSERT_EQ(SSL_do_handshake(member_.get()), 1);
+  }
+  SecureChannel::Transfer Read(std::span<std::byte> to) {
+    const iovec room{.iov_base = to.data(), .iov_len = to.size()};
+    return channel_->Read(std::span(&room, 1));
+  }
+
+  // Of TLS: a head, the message, its kind and AES-GCM's tag.
+  static constexpr size_t kKeyUpdateBytes = 5 + 5 + 1 + 16;
+  SharedSecret keys_{"the cluster's", SharedSecret::kSealed};
+  std::unique_ptr<TlsContext> tls_ = *TlsContext::Make(&keys_);
+  std::unique_ptr<RawSocket> ours_;
+  std::unique_ptr<RawSocket> theirs_;
+  std::unique_ptr<SecureChannel> channel_;
+  Ssl member_;
+};
+
+// What it asks is answered into memory of ours, until the socket takes it.
+TEST_F(HostileMemberTest, AskingForNewKeysWithoutEndAndReadingSlowlyItTakesNoMemory) {
   Bytes payload = Pattern(1 << 20, 1);
   const iovec piece{.iov_base = payload.data(), .iov_len = payload.size()};
-  while (!channel->Write(std::span(&piece, 1)).blocked) continue;
-  ASSERT_TRUE(channel->OwesBytes());
+  while (!channel_->Write(std::span(&piece, 1)).blocked) continue;
+  ASSERT_TRUE(channel_->OwesBytes());
 
   constexpr int kRounds = 200;
-  constexpr int kQuestionsPerRound = 100;          // as many as the socket takes
-  constexpr size_t kAnswerBytes = 5 + 5 + 1 + 16;  // as the question is
+  constexpr int kQuestionsPerRound = 100;  // as many as the socket takes
   const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
   for (int round = 0; round < kRounds; ++round) {
-    for (int i = 0; i < kQuestionsPerRound; ++i) {
-      ASSERT_EQ(SSL_key_update(member.get(), SSL_KEY_UPDATE_REQUESTED), 1);
-      ASSERT_EQ(SSL_do_handshake(member.get()), 1);
-    }
+    for (int i = 0; i < kQuestionsPerRound; ++i) ASSERT_NO_FATAL_FAILURE(ChangeKey(SSL_KEY_UPDATE_REQUESTED));
     std::array<std::byte, 100> buffer;
-    const iovec room{.iov_base = buffer.data(), .iov_len = buffer.size()};
-    const SecureChannel::Transfer read = channel->Read(std::span(&room, 1));
+    const SecureChannel::Transfer read = Read(buffer);
     ASSERT_TRUE(read.blocked && !read.ended) << strerror(read.error);
     // As much as was answered: what is owed never ends.
-    Bytes heard(kQuestionsPerRound * kAnswerBytes);
-    ASSERT_EQ(recv(theirs.fd(), heard.data(), heard.size(), MSG_DONTWAIT), static_cast<ssize_t>(heard.size()));
-    channel->Write({});
-    ASSERT_TRUE(channel->OwesBytes());
+    Bytes heard(kQuestionsPerRound * kKeyUpdateBytes);
+    ASSERT_EQ(recv(theirs_->fd(), heard.data(), heard.size(), MSG_DONTWAIT), static_cast<ssize_t>(heard.size()));
+    channel_->Write({});
+    ASSERT_TRUE(channel_->OwesBytes());
   }
   const size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
-  EXPECT_LT(after, before + kRounds * kQuestionsPerRound * kAnswerBytes / 2);
+  EXPECT_LT(after, before + kRounds * kQuestionsPerRound * kKeyUpdateBytes / 2);
+}
+
+TEST_F(HostileMemberTest, ChangingItsKeyWithoutEndItKeepsNobodyElseWaiting) {
+  // More than is read at once, and no more than the socket takes.
+  constexpr int kChanges = 7000;
+  BIO* const said = BIO_new(BIO_s_mem());
+  SSL_set0_wbio(member_.get(), said);
+  for (int i = 0; i < kChanges; ++i) ASSERT_NO_FATAL_FAILURE(ChangeKey(SSL_KEY_UPDATE_NOT_REQUESTED));
+  const Bytes words = Pattern(1000, 1);
+  ASSERT_EQ(SSL_write(member_.get(), words.data(), static_cast<int>(words.size())), static_cast<int>(words.size()));
+  Bytes all(BIO_pending(said));
+  ASSERT_EQ(BIO_read(said, all.data(), static_cast<int>(all.size())), static_cast<int>(all.size()));
+  ASSERT_EQ(send(theirs_->fd(), all.data(), all.size(), MSG_DONTWAIT), static_cast<ssize_t>(all.size()));
+
+  Bytes heard(words.size());
+  const SecureChannel::Transfer first = Read(heard);
+  EXPECT_TRUE(first.bytes == 0 && first.blocked && !first.ended) << strerror(first.error);
+  int unread = 0;
+  ASSERT_EQ(ioctl(ours_->fd(), FIONREAD, &unread), 0);
+  EXPECT_GT(unread, 0) << "all of it was read in one call";
+  SecureChannel::Transfer next;
+  for (int i = 0; i < 10 && next.bytes == 0 && !next.ended; ++i) next = Read(heard);
+  EXPECT_EQ(next.bytes, words.size());
+  EXPECT_TRUE(heard == words);
 }
 
 }  // namespace
