@@ -18,7 +18,8 @@ enum class PathState : uint8_t {
   kSilent,  // and nothing comes back
 };
 
-PathState StateOfPath(int socket);
+// `in_use_ns`: for how long something has been under way without a pause, as far as the caller knows.
+PathState StateOfPath(int socket, uint64_t in_use_ns);
 
 }  // namespace shoal
 

@@ -98,7 +98,7 @@ class TcpTransport final : public Transport {
   std::vector<std::byte> scratch_;
   absl::flat_hash_set<PeerId> to_flush_;    // something was queued since the last Poll
   absl::flat_hash_set<PeerId> to_receive_;  // more is there than the socket says
-  absl::flat_hash_set<PeerId> in_use_;      // something may be under way to these
+  absl::flat_hash_map<PeerId, Clock::time_point> in_use_;  // something may be under way to these, since then
   EventList pending_;
   EventList returned_;
 };
@@ -289,7 +289,7 @@ void TcpTransport::FlushAll() {
 }
 
 void TcpTransport::Flush(TcpConnection& connection) {
-  in_use_.insert(connection.id());
+  if (!in_use_.contains(connection.id())) in_use_.emplace(connection.id(), Clock::now());
   timer_.Start();
   if (!connection.Flush(&pending_)) to_receive_.insert(connection.id());
 }
@@ -356,9 +356,11 @@ void TcpTransport::Tick() {
   const Clock::time_point now = Clock::now();
   if (door_ != nullptr) door_->Tick(now);
   for (auto& [peer, why] : dialer_->EndLate(now)) ReportDown(peer, std::move(why));
-  for (const PeerId peer : std::vector<PeerId>(in_use_.begin(), in_use_.end())) {
+  const std::vector<std::pair<PeerId, Clock::time_point>> in_use(in_use_.begin(), in_use_.end());
+  for (const auto& [peer, since] : in_use) {
     const TcpConnection& connection = *connections_.at(peer).connection;
-    const PathState state = StateOfPath(connection.socket());
+    const auto in_use_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now - since).count();
+    const PathState state = StateOfPath(connection.socket(), static_cast<uint64_t>(std::max<int64_t>(in_use_ns, 0)));
     if (state == PathState::kIdle) in_use_.erase(peer);
     if (state != PathState::kSilent) continue;
     EndConnection(peer, absl::UnavailableError(

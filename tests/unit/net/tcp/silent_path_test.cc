@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +16,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
+#include "core/now.h"
+#include "net/peer_socket.h"
 #include "process/file_descriptor.h"
+#include "process/socket_address.h"
 #include "tests/conformance/transport/tcp_under_test.h"
 
 namespace shoal {
@@ -146,6 +150,26 @@ TEST_P(SilentPathTest, EndsItsConnectionsAndNoneWhosePeerOnlyDoesNotRead) {
   ASSERT_TRUE(PollUntil("the payload", [&] { return reads.received().size() == 1; }));
   EXPECT_TRUE(reads.received()[0].status.ok()) << reads.received()[0].status;
   EXPECT_TRUE(reads.received()[0].payload == large);
+}
+
+// One that was idle has had no answer for as long: that is no silence of its path.
+TEST_P(SilentPathTest, CountsFromWhenSomethingIsUnderWay) {
+  far_->Enter();
+  const absl::StatusOr<FileDescriptor> listener = ListenOn(*MakeSocketAddress(kFarIp, 0));
+  near_->Enter();
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const SocketAddress to = *ParseSocketAddress(BoundAddress(listener->get()));
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(connect(socket.get(), to.get(), to.length), 0);
+  EXPECT_EQ(StateOfPath(socket.get(), kNoDeadline), PathState::kIdle);
+  FallSilent();
+  ASSERT_EQ(write(socket.get(), "word", 4), 4);
+  EXPECT_EQ(StateOfPath(socket.get(), kNoDeadline), PathState::kInUse);
+  const auto until = steady_clock::now() + std::chrono::seconds(20);
+  while (StateOfPath(socket.get(), kNoDeadline) != PathState::kSilent && steady_clock::now() < until) usleep(10'000);
+  EXPECT_EQ(StateOfPath(socket.get(), kNoDeadline), PathState::kSilent);
+  EXPECT_EQ(StateOfPath(socket.get(), kRankNoticesWithinNs), PathState::kSilent);
+  EXPECT_EQ(StateOfPath(socket.get(), kRankNoticesWithinNs - kNsPerS), PathState::kInUse);
 }
 
 }  // namespace
