@@ -96,8 +96,8 @@ class TcpTransport final : public Transport {
   absl::flat_hash_map<PeerId, Connected> connections_;
   UnansweredOffers offers_;
   std::vector<std::byte> scratch_;
-  absl::flat_hash_set<PeerId> to_flush_;    // something was queued since the last Poll
-  absl::flat_hash_set<PeerId> to_receive_;  // more is there than the socket says
+  absl::flat_hash_set<PeerId> to_flush_;                   // something was queued since the last Poll
+  absl::flat_hash_set<PeerId> to_receive_;                 // more is there than the socket says
   absl::flat_hash_map<PeerId, Clock::time_point> in_use_;  // something may be under way to these, since then
   EventList pending_;
   EventList returned_;

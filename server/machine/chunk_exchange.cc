@@ -43,7 +43,7 @@ void ChunkExchange::OnPush(uint32_t group_index, const ServerGroup::PendingPush&
                                   .in_flight = header.in_flight},
                                  now) &&
       record.plan.chunk_count > 1 && !group.WaitsForResult(header.rank)) {
-    group.lateness().OnFreshBeginning(header.chunk, header.rank, now);
+    group.lateness().OnFreshBeginning(header.chunk, header.rank);
   }
   NoteSmallOp(record, now);
   if (TryAccept(group_index, push, now, actions)) return;

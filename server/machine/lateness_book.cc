@@ -1,6 +1,7 @@
 #include "server/machine/lateness_book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shoal {
 namespace {
@@ -25,18 +26,17 @@ bool LatenessBook::OnOffered(const PushedChunk& pushed, Now now) {
   const OpNumber op = pushed.op;
   RankState& state = ranks_[pushed.rank.value()];
   state.in_flight = pushed.in_flight;
-  if (op == state.newest_begun && state.fresh_since_ns != 0 && pushed.chunk != state.fresh_chunk) {
-    if (pushed.in_one_go) {
-      state.spacing_sum_ns += now.monotonic_ns - state.fresh_since_ns;
-      ++state.spacings;
-      if (state.fresh_spacings++ == 0) ++state.spaced_ops;
-    }
-    state.fresh_since_ns = pushed.in_one_go ? now.monotonic_ns : 0;
+  if (op == state.newest_begun && state.is_fresh && pushed.chunk != state.fresh_chunk) {
+    state.is_fresh = pushed.in_one_go;
     state.fresh_chunk = pushed.chunk;
+    // Two that land at a time tell nothing.
+    if (state.fresh_chunk_lands) state.fresh_landed_ns = 0;
+    state.fresh_chunk_lands = true;
   }
   if (op <= state.newest_begun) return false;
   state.newest_begun = op;
-  state.fresh_since_ns = 0;
+  state.is_fresh = false;
+  state.fresh_landed_ns = 0;
   state.fresh_spacings = 0;
   Beginning& beginning = beginnings_[op.value() % kOpsRemembered];
   if (op < beginning.op) return true;  // so far ahead are others that this op is not remembered
@@ -98,6 +98,13 @@ void LatenessBook::OnLandingEnded(Rank rank, Now now) {
   RankState& state = ranks_[rank.value()];
   --state.landing;
   state.landed_ns = now.monotonic_ns;
+  if (!state.is_fresh || !std::exchange(state.fresh_chunk_lands, false)) return;
+  if (state.fresh_landed_ns != 0) {
+    state.spacing_sum_ns += now.monotonic_ns - state.fresh_landed_ns;
+    ++state.spacings;
+    if (state.fresh_spacings++ == 0) ++state.spaced_ops;
+  }
+  state.fresh_landed_ns = now.monotonic_ns;
 }
 
 void LatenessBook::OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_t landed_count, Now now) {

@@ -88,9 +88,11 @@ class LatenessBook {
   // A rank offers a contribution that was not refused. True: it is its first one to that op here.
   bool OnOffered(const PushedChunk& pushed, Now now);
   // After that: the rank waits for no result of this server, and the op has several chunks.
-  void OnFreshBeginning(ChunkNumber chunk, Rank rank, Now now) {
-    ranks_[rank.value()].fresh_since_ns = now.monotonic_ns;
-    ranks_[rank.value()].fresh_chunk = chunk;
+  void OnFreshBeginning(ChunkNumber chunk, Rank rank) {
+    RankState& state = ranks_[rank.value()];
+    state.is_fresh = true;
+    state.fresh_chunk = chunk;
+    state.fresh_chunk_lands = true;
   }
   // A slot begins to gather a chunk of an op that has so many.
   void OnGathering(uint32_t slot, OpNumber op, ChunkNumber chunk, uint32_t chunks_of_op);
@@ -121,9 +123,12 @@ class LatenessBook {
     uint64_t landed_ns = 0;        // when the newest landing ended
     uint64_t waited_until_ns = 0;  // what is counted in `window` already
     uint64_t began_until_ns = 0;
-    // Of the newest op: when its newest chunk came, if another one can tell a spacing; 0: none can.
-    uint64_t fresh_since_ns = 0;
-    ChunkNumber fresh_chunk;  // that chunk
+    // Of the newest op, as long as its next chunk can tell a spacing: its newest chunk, and when that had landed. (Some
+    // transports offer a chunk when its first bytes are there, and others when all of it is.)
+    bool is_fresh = false;
+    ChunkNumber fresh_chunk;
+    bool fresh_chunk_lands = false;  // it was offered, and has not landed
+    uint64_t fresh_landed_ns = 0;    // 0: none has
     uint32_t fresh_spacings = 0;
     // Of the window.
     uint64_t spacing_sum_ns = 0;

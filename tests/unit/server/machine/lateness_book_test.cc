@@ -46,7 +46,7 @@ class Arrivals {
                                              .rank = Rank(arrival.rank),
                                              .in_one_go = arrival.chunk < credit_},
                                             now);
-      if (is_first && begins_fresh_) book_.OnFreshBeginning(ChunkNumber(arrival.chunk), Rank(arrival.rank), now);
+      if (is_first && begins_fresh_) book_.OnFreshBeginning(ChunkNumber(arrival.chunk), Rank(arrival.rank));
       book_.OnLanding(Rank(arrival.rank));
       book_.OnLandingEnded(Rank(arrival.rank), now);
       book_.OnContribution(arrival.chunk, OpNumber(op_), Rank(arrival.rank), ++landed[arrival.chunk], now);
@@ -306,12 +306,35 @@ TEST(LatenessBook, TheSameChunkAgainIsNoSecondOne) {
     for (const uint32_t rank : {0u, 1u}) {
       const PushedChunk pushed = {.op = OpNumber(op), .chunk = ChunkNumber(3), .rank = Rank(rank), .in_one_go = true};
       EXPECT_TRUE(book.OnOffered(pushed, at(op * 200)));
-      book.OnFreshBeginning(ChunkNumber(3), Rank(rank), at(op * 200));
+      book.OnFreshBeginning(ChunkNumber(3), Rank(rank));
       EXPECT_FALSE(book.OnOffered(pushed, at(op * 200 + 9)));
     }
   }
   EXPECT_EQ(book.last_window().number, 1u);
   EXPECT_EQ(book.last_window().median_spacing_ns, 0u);
+}
+
+// Sockets offer a chunk when its first bytes are there, and UCX when all of it is.
+TEST(LatenessBook, ChunksAreAsFarApartAsTheyLandWheneverTheyAreOffered) {
+  for (const uint64_t offered_before_ms : {uint64_t{0}, uint64_t{20}}) {
+    LatenessBook book(2, 2);
+    const auto at = [](uint64_t ms) { return Now{.monotonic_ns = kNsPerS + ms * kMs, .unix_ms = 0}; };
+    for (uint64_t op = 1; op <= 7; ++op) {
+      for (const uint32_t rank : {0u, 1u}) {
+        for (uint32_t chunk = 0; chunk < 2; ++chunk) {
+          const uint64_t landed_ms = op * 200 + 50 + (chunk == 0 ? 0 : 30);
+          const bool is_first =
+              book.OnOffered({.op = OpNumber(op), .chunk = ChunkNumber(chunk), .rank = Rank(rank), .in_one_go = true},
+                             at(landed_ms - offered_before_ms));
+          if (is_first) book.OnFreshBeginning(ChunkNumber(chunk), Rank(rank));
+          book.OnLanding(Rank(rank));
+          book.OnLandingEnded(Rank(rank), at(landed_ms));
+        }
+      }
+    }
+    EXPECT_EQ(book.last_window().number, 1u);
+    EXPECT_EQ(book.last_window().median_spacing_ns, 30 * kMs) << offered_before_ms;
+  }
 }
 
 }  // namespace
