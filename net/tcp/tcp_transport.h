@@ -7,8 +7,8 @@
 //
 // kPeerDown is Unavailable also when the peer closed in good order, so a protocol above should say goodbye first. What
 // was sent right before Close may not arrive. Trying again won't help after Unauthenticated (the two sides do not know
-// the same key) and FailedPrecondition (the peer is no Shoal server, or
-// one of another version). ResourceExhausted: the peer sent more than it was allowed to.
+// the same key) and FailedPrecondition (the peer is no Shoal server, or one of another version). ResourceExhausted: the
+// peer sent more than it was allowed to.
 //
 // A path that falls silent ends its connections when core/failure_detection.h says, also with data under way. A peer
 // that is stopped, or busy, ends nothing. Address translation may change a client's ports on the way.

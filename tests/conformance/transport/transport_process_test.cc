@@ -17,6 +17,12 @@ class TransportProcessTest : public testing::TestWithParam<TransportKind> {
     return node_->LastPeer();
   }
 
+  // Tells a peer that was started as "stop" to stop its own process, and waits until it has.
+  void Stop(PeerId peer) {
+    ASSERT_TRUE(node_->transport().SendNote(peer, AsBytes("stop")).ok());
+    ASSERT_TRUE(PollUntil("the stop", [&] { return process_->IsStopped(); }));
+  }
+
   bool PollUntil(const std::string& what, const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (!done()) {
@@ -77,8 +83,7 @@ TEST_P(TransportProcessTest, T1ReceiverKilledInMidTransfer) {
 
 TEST_P(TransportProcessTest, T8StoppedPeerThenCloseKeepsT1) {
   const PeerId peer = StartPeer("stop");
-  ASSERT_TRUE(node_->transport().SendNote(peer, AsBytes("stop")).ok());
-  ASSERT_TRUE(PollUntil("the stop", [&] { return process_->IsStopped(); }));
+  ASSERT_NO_FATAL_FAILURE(Stop(peer));
   const Bytes payload = Pattern(4 << 20, 1);
   for (uint64_t i = 1; i <= 20; ++i) ASSERT_TRUE(node_->transport().Send(peer, {}, payload, i).ok());
   for (int i = 0; i < 1000; ++i) node_->Poll();
@@ -92,8 +97,7 @@ TEST_P(TransportProcessTest, T8StoppedPeerThenCloseKeepsT1) {
 
 TEST_P(TransportProcessTest, T1DestructorDoesNotWaitForAStoppedPeer) {
   const PeerId peer = StartPeer("stop");
-  ASSERT_TRUE(node_->transport().SendNote(peer, AsBytes("stop")).ok());
-  ASSERT_TRUE(PollUntil("the stop", [&] { return process_->IsStopped(); }));
+  ASSERT_NO_FATAL_FAILURE(Stop(peer));
   auto payload = std::make_unique<Bytes>(Pattern(4 << 20, 1));
   for (uint64_t i = 1; i <= 20; ++i) ASSERT_TRUE(node_->transport().Send(peer, {}, *payload, i).ok());
   const auto begin = std::chrono::steady_clock::now();
