@@ -17,7 +17,10 @@ uint64_t LowerMedian(std::vector<uint64_t>* values) {
 }  // namespace
 
 LatenessBook::LatenessBook(uint32_t group_size, uint32_t slot_count) : ranks_(group_size), half_landed_ns_(slot_count) {
-  for (uint32_t r = 0; r < group_size; ++r) ranks_[r].window.rank = Rank(r);
+  for (uint32_t r = 0; r < group_size; ++r) {
+    ranks_[r].window.rank = Rank(r);
+    ranks_[r].apart_ns.reserve(kMostApart);
+  }
   last_.late_ranks.reserve(group_size);
   values_.reserve(group_size);
 }
@@ -111,6 +114,9 @@ void LatenessBook::OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_
   RankState& state = ranks_[rank.value()];
   AddUse(now);
   const double idle_share = IdleShare(state);
+  if (std::exchange(state.contributed_op, op) == op && state.apart_ns.size() < kMostApart) {
+    state.apart_ns.push_back(now.monotonic_ns - state.contributed.ns);
+  }
   state.contributed = use_;
   if (landed_count == Half()) {
     half_landed_ns_[slot] = now.monotonic_ns;
@@ -148,16 +154,21 @@ void LatenessBook::Restart() {
   gathered_since_ = 0;
   gathered_everywhere_ = 0;
   for (RankState& state : ranks_) {
-    state = {.landing = state.landing, .landed_ns = state.landed_ns, .window = {.rank = state.window.rank}};
+    state.apart_ns.clear();
+    state = {.landing = state.landing,
+             .landed_ns = state.landed_ns,
+             .apart_ns = std::move(state.apart_ns),
+             .window = {.rank = state.window.rank}};
   }
   window_start_ns_ = 0;
   window_ops_ = 0;
   last_.late_ranks.clear();
 }
 
-void LatenessBook::RankState::CountSpacings() {
+void LatenessBook::RankState::CountSpacings(uint32_t window_ops) {
   // One op says little of a link: other traffic and the pauses of a busy processor come in between.
   const uint32_t kept = spaced_ops < kFewestOps ? std::min(ops_of_spacing, kFewestOps) : 0;
+  most_are_spaced = 2 * spaced_ops >= window_ops;
   if (spaced_ops > 0) {
     ops_of_spacing = kept + spaced_ops;
     spacing_ns = (spacing_ns * kept + spacing_sum_ns * spaced_ops / spacings) / ops_of_spacing;
@@ -167,13 +178,17 @@ void LatenessBook::RankState::CountSpacings() {
   spaced_ops = 0;
 }
 
+bool LatenessBook::RankState::SpacingIsOfBurst() {
+  return most_are_spaced && !apart_ns.empty() && spacing_ns * kBurst < LowerMedian(&apart_ns);
+}
+
 uint64_t LatenessBook::MedianSpacingNs() {
   values_.clear();
   for (RankState& state : ranks_) {
-    state.CountSpacings();
+    state.CountSpacings(window_ops_);
     if (state.spacing_ns == 0) continue;
-    state.window.spacing_ns = state.spacing_ns;
     values_.push_back(state.spacing_ns);
+    if (!state.SpacingIsOfBurst()) state.window.spacing_ns = state.spacing_ns;
   }
   return LowerMedian(&values_);
 }
@@ -199,6 +214,7 @@ void LatenessBook::CloseWindowIfOver(Now now) {
   for (RankState& state : ranks_) {
     if (state.WithoutLongestOpNs() >= least_ns) last_.late_ranks.push_back(state.window);
     state.window = {.rank = state.window.rank};
+    state.apart_ns.clear();
     state.op_waited_ns = 0;
     state.longest_op_ns = 0;
   }

@@ -20,7 +20,8 @@
 // comes with a result, and so for the slowest rank. All of the first ones count, because small chunks at the very
 // beginning pass at once: a link that was idle, or a switch, lets a burst through. Queued ops do not begin that way:
 // what was known before counts on, and the few of a window that has less than kFewestOps of them are counted with
-// those before.
+// those before. If the first chunks come far closer together than the chunks of an op do all in all, then they were
+// such a burst, and a rank's share of it says nothing of the link that it is waited for.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestOps ops, and shows the last whole one: the
 // shares of a window need no history. Pure; one thread; no allocation after construction.
@@ -43,7 +44,7 @@ struct LateRank {
   uint64_t waited_ns = 0;      // for its contributions
   uint64_t began_late_ns = 0;  // of that, roughly: before it offered anything of the op
   uint32_t late_ops = 0;       // in which it was waited for
-  uint64_t spacing_ns = 0;     // between the chunks with which it begins an op, in the mean; 0: not known
+  uint64_t spacing_ns = 0;     // between the chunks with which it begins an op, in the mean; 0: tells nothing
 
   friend bool operator==(const LateRank&, const LateRank&) = default;
 };
@@ -82,6 +83,8 @@ class LatenessBook {
   static constexpr uint64_t kShortestWaitNs = 100'000;
   // So many chunks on their way keep a rank's link busy.
   static constexpr double kBusyChunks = 2;
+  // First chunks that come so many times closer together than all of an op's do were a burst.
+  static constexpr uint64_t kBurst = 12;
 
   LatenessBook(uint32_t group_size, uint32_t slot_count);
 
@@ -135,15 +138,21 @@ class LatenessBook {
     uint32_t spacings = 0;
     uint32_t spaced_ops = 0;  // that they are of
     uint64_t spacing_ns = 0;  // in the mean, in which ops of earlier windows count as kFewestOps at most; 0: not known
-    uint32_t ops_of_spacing = 0;  // that it is the mean of
-    OpNumber waited_op;           // the newest op that waited for it
+    uint32_t ops_of_spacing = 0;   // that it is the mean of
+    bool most_are_spaced = false;  // of the ops of this window
+    OpNumber contributed_op;       // of its newest contribution
+    // How far apart contributions to the same op came that followed each other, of the first ones of the window.
+    std::vector<uint64_t> apart_ns;
+    OpNumber waited_op;  // the newest op that waited for it
     uint64_t op_waited_ns = 0;
     uint64_t longest_op_ns = 0;  // in the window, for one op
     LateRank window;
 
     uint64_t WithoutLongestOpNs() const { return window.waited_ns - longest_op_ns; }
     // At a window's end.
-    void CountSpacings();
+    void CountSpacings(uint32_t window_ops);
+    // By the median, as waits for other ranks are the longest.
+    bool SpacingIsOfBurst();
   };
   struct Beginning {
     OpNumber op;
@@ -151,6 +160,7 @@ class LatenessBook {
     uint64_t half_ns = 0;
   };
   static constexpr size_t kOpsRemembered = 64;
+  static constexpr size_t kMostApart = 64;
 
   // How busy the links of the ranks are that others wait with: 1, or more, is all the time.
   double UseOfLinks() const;

@@ -114,6 +114,29 @@ TEST(LatenessBook, ARankWhoseLinkIsSlowIsWaitedForAndBeganInTime) {
   EXPECT_EQ(arrivals.window().median_spacing_ns, kMs);
 }
 
+// 80 KiB pass a link of any rate at once, and then which of four ranks' two chunks come closer together is chance.
+TEST(LatenessBook, HowFarApartTheChunksOfABurstComeTellsNothingOfALink) {
+  const auto first_chunks_apart = [](double apart_ms) {
+    Arrivals arrivals(4);
+    // Credit of two chunks: rank 1's third and later chunks wait for results that take 30 ms each.
+    std::vector<std::vector<double>> chunks;
+    for (int i = 0; i < 6; ++i) {
+      const double waits = i < 2 ? 1 + i * apart_ms : 30.0 * (i - 1);
+      const double fast = i < 2 ? 1 + i * 0.1 : waits - 25;
+      chunks.push_back({fast, waits, fast, fast});
+    }
+    arrivals.Ops(9, chunks, 160);
+    return arrivals.window();
+  };
+  const LatenessWindow burst = first_chunks_apart(2);
+  ASSERT_THAT(burst.late_ranks, ElementsAre(RankIs(1)));
+  EXPECT_EQ(burst.late_ranks[0].spacing_ns, 0u);
+  EXPECT_NEAR(burst.median_spacing_ns, kMs / 10, 1);
+  const LatenessWindow link = first_chunks_apart(8);
+  ASSERT_THAT(link.late_ranks, ElementsAre(RankIs(1)));
+  EXPECT_EQ(link.late_ranks[0].spacing_ns, 8 * kMs) << "a third of what lies between its chunks";
+}
+
 TEST(LatenessBook, ARankThatGetsResultsLateSendsItsFirstChunksAsOthersDo) {
   Arrivals arrivals(4);
   // Credit of two chunks: rank 1's third and later chunks wait for results that take 4 ms each.
