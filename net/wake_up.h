@@ -1,12 +1,12 @@
 // Sleeping in a loop until a transport has something, another thread calls, or a deadline passes.
 //
 //   while (running) {
-//     ... drain `wake_up`'s queue, Poll the transport, step ...
-//     if (transport.Arm()) WaitReadable({transport.wake_fd(), wake_up.fd()}, ns_until_next_deadline);
-//     wake_up.Drain();
+//     ... look at what callers left for you, Poll the transport, step ...
+//     if (transport.Arm()) WaitReadable({transport.wake_fd()}, ns_until_next_deadline);
 //   }
 //
-// Drain before you look at what the caller left for you, never after: then no call is missed.
+// A loop that is called by a WakeUp of its own drains it before it looks at what the caller left, never after: then no
+// call is missed.
 #ifndef SHOAL_NET_WAKE_UP_H_
 #define SHOAL_NET_WAKE_UP_H_
 
@@ -40,7 +40,8 @@ class WakeUp {
 };
 
 // Blocks until one of `fds` (at most 8) is readable, a signal arrived or `timeout_ns` has passed (nullopt: no limit; 0
-// or less: returns at once). True if one is readable.
+// or less: returns at once). True if one is readable. A loop that sleeps on its transport's wake_fd() alone, and is
+// called by Transport::Wake(), wakes the cheapest.
 bool WaitReadable(std::initializer_list<int> fds, std::optional<int64_t> timeout_ns);
 
 }  // namespace shoal

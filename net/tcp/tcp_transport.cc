@@ -97,7 +97,9 @@ class TcpTransport final : public Transport {
   UnansweredOffers offers_;
   std::vector<std::byte> scratch_;
   absl::flat_hash_set<PeerId> to_flush_;                   // something was queued since the last Poll
-  absl::flat_hash_set<PeerId> to_receive_;                 // more is there than the socket says
+  absl::flat_hash_set<PeerId> to_receive_;                 // more is there, or may be, than the sockets said
+  std::vector<PeerId> again_;                              // of to_receive_, during Poll
+  bool looked_ = false;                                    // the last Poll asked all sockets
   absl::flat_hash_map<PeerId, Clock::time_point> in_use_;  // something may be under way to these, since then
   EventList pending_;
   EventList returned_;
@@ -265,6 +267,7 @@ absl::Status TcpTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
                   .payload_bytes = buffer.size()});
   } else {
     connections_.at(offer->peer).connection->Land(offer_id, buffer, token);
+    to_receive_.insert(offer->peer);  // most of it is there by now
   }
   offers_.Remove(offer_id);
   return absl::OkStatus();
@@ -332,13 +335,19 @@ void TcpTransport::HandleReady(uint64_t what, uint32_t events) {
 std::span<const TransportEvent> TcpTransport::Poll() {
   ++poll_;
   FlushAll();
-  const std::vector<PeerId> again(to_receive_.begin(), to_receive_.end());
-  std::array<epoll_event, kMaxReadyPerPoll> ready;
-  const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), 0);
-  for (int i = 0; i < count && pending_.size() < options_.limits.max_events_per_poll; ++i) {
-    HandleReady(ready[i].data.u64, ready[i].events);
+  again_.assign(to_receive_.begin(), to_receive_.end());
+  // Where something is known to be there, all sockets are asked every other time: for a small message the question
+  // costs as much as the answer.
+  const bool looks = (again_.empty() && pending_.empty()) || !std::exchange(looked_, false);
+  if (looks) {
+    looked_ = true;
+    std::array<epoll_event, kMaxReadyPerPoll> ready;
+    const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), 0);
+    for (int i = 0; i < count && pending_.size() < options_.limits.max_events_per_poll; ++i) {
+      HandleReady(ready[i].data.u64, ready[i].events);
+    }
   }
-  for (const PeerId peer : again) {
+  for (const PeerId peer : again_) {
     if (pending_.size() >= options_.limits.max_events_per_poll) break;
     // It may be gone.
     if (to_receive_.contains(peer)) Receive(peer);

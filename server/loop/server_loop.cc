@@ -1,5 +1,6 @@
 #include "server/loop/server_loop.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -48,7 +49,10 @@ void ServerLoop::TakeInOrders(Now now) {
 bool ServerLoop::TakeInTransportEvents(Now now) {
   const std::span<const TransportEvent> events = transport_->Poll();
   for (const TransportEvent& event : events) machine_.OnEvent(event, now, &actions_);
-  return !events.empty();
+  took_something_ = !events.empty();
+  // What is sent makes room, and brings nothing with it.
+  return std::ranges::any_of(events,
+                             [](const TransportEvent& event) { return event.kind != TransportEventKind::kSent; });
 }
 
 bool ServerLoop::TakeInResults(Now now) {

@@ -33,8 +33,11 @@ class ServerLoop {
   ServerLoop(const ServerMachineOptions& options, Transport* transport, Reducer* reducer,
              std::span<std::byte> slot_memory, EventSink log = nullptr);
 
-  // Takes in what happened and does what follows. True if anything happened: call again before sleeping.
+  // Takes in what happened and does what follows. True: more may have happened meanwhile, so call again before
+  // sleeping. False: Transport::Arm knows of all that is left.
   bool RunOnce(Now now);
+  // The last RunOnce took something in.
+  bool took_something() const { return took_something_; }
 
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
   uint64_t last_small_op_ns() const { return machine_.last_small_op_ns(); }
@@ -57,6 +60,7 @@ class ServerLoop {
   ServerMachine machine_;
   Transport* transport_;
   Reducer* reducer_;
+  bool took_something_ = false;
   std::span<std::byte> slot_memory_;
   Loans loans_;
   const EventSink log_;

@@ -80,12 +80,11 @@ ServerThread::~ServerThread() { Stop(); }
 
 template <typename Change>
 void ServerThread::Order(Change change) {
-  {
-    const MutexLock lock(mutex_);
-    change(&orders_);
-  }
+  const MutexLock lock(mutex_);
+  change(&orders_);
   has_orders_.store(true, std::memory_order_release);
   wake_up_->Signal();
+  if (serving_ != nullptr) serving_->Wake();
 }
 
 void ServerThread::Serve(const ServerMachineOptions& options) {
@@ -157,7 +156,14 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
     }
   };
   ServerLoop loop(*machine_options, transport.get(), &reducer, memory_->bytes(), log);
+  SetServing(transport.get());
   RunLoop(transport.get(), reducer, &loop);
+  SetServing(nullptr);
+}
+
+void ServerThread::SetServing(Transport* transport) {
+  const MutexLock lock(mutex_);
+  serving_ = transport;
 }
 
 // Peers that connect this early wait in the listener's backlog.
@@ -183,7 +189,7 @@ void ServerThread::RunLoop(Transport* transport, const TimedReducer& reducer, Se
     const Now now = ReadNowOfRound();
     changed |= loop->NextDeadlineNs() <= now.monotonic_ns;
     const bool progress = loop->RunOnce(now);
-    changed |= progress;
+    changed |= progress || loop->took_something();
     if (progress) {
       if (now.monotonic_ns - published_ns < kPublishIntervalNs) continue;
     } else if (loop->last_small_op_ns() != 0 && now.monotonic_ns - loop->last_small_op_ns() < kSmallOpSpinNs) {
@@ -205,8 +211,7 @@ void ServerThread::RunLoop(Transport* transport, const TimedReducer& reducer, Se
     if (deadline_ns != kNoDeadline) {
       timeout_ns = static_cast<int64_t>(deadline_ns) - static_cast<int64_t>(now.monotonic_ns);
     }
-    WaitReadable({transport->wake_fd(), wake_up_->fd()}, timeout_ns);
-    wake_up_->Drain();
+    WaitReadable({transport->wake_fd()}, timeout_ns);
   }
 }
 

@@ -108,6 +108,7 @@ class ServerThread {
   // The rest runs on the thread.
   void Run(std::promise<absl::StatusOr<Listening>>* listening);
   std::optional<ServerMachineOptions> AwaitServe();
+  void SetServing(Transport* transport);
   void RunLoop(Transport* transport, const TimedReducer& reducer, ServerLoop* loop);
   // False: stop.
   bool TakeOrders(ServerLoop* loop);
@@ -125,6 +126,7 @@ class ServerThread {
   std::atomic<bool> has_orders_ = false;
   mutable Mutex mutex_;
   Orders orders_ SHOAL_GUARDED_BY(mutex_);
+  Transport* serving_ SHOAL_GUARDED_BY(mutex_) = nullptr;  // null: the thread sleeps on wake_up_, or does not run
   ServerCounters counters_ SHOAL_GUARDED_BY(mutex_);
   bool drained_ SHOAL_GUARDED_BY(mutex_) = false;
   OpenGroups open_groups_ SHOAL_GUARDED_BY(mutex_);

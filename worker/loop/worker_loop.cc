@@ -1,5 +1,6 @@
 #include "worker/loop/worker_loop.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <variant>
@@ -38,7 +39,11 @@ bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, Worke
   if (!happened && now.monotonic_ns < NextDeadlineNs()) return false;
   deadline_ns_.reset();
   machine_.Tick(now, &actions_);
-  const bool progress = happened || !actions_.empty();
+  // What is sent makes room, and brings nothing with it.
+  const bool only_sent =
+      commands.empty() && local_events.empty() && copies.empty() &&
+      std::ranges::all_of(events, [](const TransportEvent& event) { return event.kind == TransportEventKind::kSent; });
+  const bool progress = !only_sent || !actions_.empty();
   ExecuteAll(now, outcomes);
   if (std::exchange(local_op_started_, false)) {
     // The other ranks have this one's contribution before its thread gives its turn away, and the last one has the sum.
