@@ -20,8 +20,9 @@ counts=()
 # Python tests that run beside the others, in a process of their own: hardly any of them counts seconds.
 apart=(tests/chaos tests/fuzz tests/ucx_versions tests/gpu tests/helm tests/bench/test_survival.py
   tests/bench/test_fabric_model.py tests/pytorch/test_torch_zero_setup.py)
-# Those that measure what links carry or a page costs, or emulate a machine, want both cores for themselves.
-alone=(tests/bench/test_rig.py tests/process/test_page_cost.py tests/rdma)
+# Those that measure what links carry, who is slow or what a page costs, or emulate a machine, want both cores for
+# themselves.
+alone=(tests/bench/test_rig.py tests/process/test_page_cost.py tests/process/test_slow_ranks.py tests/rdma)
 # Beside `apart` run first those that wait for most of their time. What computes follows: it would have half a core.
 main=(tests/process)
 for place in "${apart[@]}" "${alone[@]}" "${main[@]}"; do

@@ -33,9 +33,17 @@ def reduce_and_count_threads(asynchronous: bool) -> None:
             work.wait()
         assert (tensor == 2).all()
     assert threads_of_this_process() == before, "an all-reduce that is waited for needs no thread of the plugin"
-    tensor = torch.ones(4)
-    assert torch.equal(dist.all_reduce(tensor, async_op=True).get_future().wait()[0], torch.full((4,), 2.0))
-    assert threads_of_this_process() == before + 1, "a future is completed by a thread"
+    store = dist.distributed_c10d._get_default_store()
+    for rank in range(2):
+        tensor = torch.ones(4)
+        if rank == dist.get_rank():
+            future = dist.all_reduce(tensor, async_op=True).get_future()  # before the other rank has called
+            store.set(f"rank {rank} has a future", "")
+            assert torch.equal(future.wait()[0], torch.full((4,), 2.0))
+            assert threads_of_this_process() == before + 1, "a future is completed by a thread"
+        else:
+            store.wait([f"rank {rank} has a future"])
+            dist.all_reduce(tensor)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
