@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -16,6 +15,21 @@
 #include "absl/strings/str_cat.h"
 
 namespace shoal {
+namespace {
+
+// Of an epoll alone: poll would look at it through one more wait queue, and at what it watches once more. nullopt: this
+// is no epoll, or the kernel is older than 5.11 or does not let us.
+std::optional<bool> WaitForEpoll(int fd, const timespec* timeout) {
+#ifdef SYS_epoll_pwait2
+  epoll_event event{};
+  const long ready = syscall(SYS_epoll_pwait2, fd, &event, 1, timeout, nullptr, 0);
+  if (ready >= 0) return ready > 0;
+  if (errno == EINTR) return false;
+#endif
+  return std::nullopt;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<WakeUp>> WakeUp::Make() {
   const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -38,22 +52,6 @@ void WakeUp::Drain() {
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = read(fd_, &count, sizeof(count));
 }
-
-namespace {
-
-// Of an epoll alone, in which a sleep costs a third less: poll would look through the epoll's descriptors, and epoll
-// itself only at those that woke it. nullopt: this is none, or the kernel is older than 5.11.
-std::optional<bool> WaitForEpoll(int fd, const timespec* timeout) {
-#ifdef SYS_epoll_pwait2
-  epoll_event event{};
-  const long ready = syscall(SYS_epoll_pwait2, fd, &event, 1, timeout, nullptr, 0);
-  if (ready >= 0) return ready > 0;
-  if (errno == EINTR) return false;
-#endif
-  return std::nullopt;
-}
-
-}  // namespace
 
 bool WaitReadable(std::initializer_list<int> fds, std::optional<int64_t> timeout_ns) {
   std::array<pollfd, 8> set{};

@@ -165,10 +165,9 @@ void LatenessBook::Restart() {
   last_.late_ranks.clear();
 }
 
-void LatenessBook::RankState::CountSpacings(uint32_t window_ops) {
+void LatenessBook::RankState::CountSpacings() {
   // One op says little of a link: other traffic and the pauses of a busy processor come in between.
   const uint32_t kept = spaced_ops < kFewestOps ? std::min(ops_of_spacing, kFewestOps) : 0;
-  most_are_spaced = 2 * spaced_ops >= window_ops;
   if (spaced_ops > 0) {
     ops_of_spacing = kept + spaced_ops;
     spacing_ns = (spacing_ns * kept + spacing_sum_ns * spaced_ops / spacings) / ops_of_spacing;
@@ -179,16 +178,17 @@ void LatenessBook::RankState::CountSpacings(uint32_t window_ops) {
 }
 
 bool LatenessBook::RankState::SpacingIsOfBurst() {
-  return most_are_spaced && !apart_ns.empty() && spacing_ns * kBurst < LowerMedian(&apart_ns);
+  return !apart_ns.empty() && spacing_ns * kBurst < LowerMedian(&apart_ns);
 }
 
 uint64_t LatenessBook::MedianSpacingNs() {
   values_.clear();
   for (RankState& state : ranks_) {
-    state.CountSpacings(window_ops_);
+    const bool most_are_spaced = 2 * state.spaced_ops >= window_ops_;
+    state.CountSpacings();
     if (state.spacing_ns == 0) continue;
     values_.push_back(state.spacing_ns);
-    if (!state.SpacingIsOfBurst()) state.window.spacing_ns = state.spacing_ns;
+    if (!most_are_spaced || !state.SpacingIsOfBurst()) state.window.spacing_ns = state.spacing_ns;
   }
   return LowerMedian(&values_);
 }

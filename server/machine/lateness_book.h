@@ -20,8 +20,8 @@
 // comes with a result, and so for the slowest rank. All of the first ones count, because small chunks at the very
 // beginning pass at once: a link that was idle, or a switch, lets a burst through. Queued ops do not begin that way:
 // what was known before counts on, and the few of a window that has less than kFewestOps of them are counted with
-// those before. If the first chunks come far closer together than the chunks of an op do all in all, then they were
-// such a burst, and a rank's share of it says nothing of the link that it is waited for.
+// those before. If most ops of a window begin that way, and their first chunks come far closer together than the chunks
+// of an op do all in all, then they were such a burst, which says nothing of the link that the rank is waited for.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestOps ops, and shows the last whole one: the
 // shares of a window need no history. Pure; one thread; no allocation after construction.
@@ -138,9 +138,8 @@ class LatenessBook {
     uint32_t spacings = 0;
     uint32_t spaced_ops = 0;  // that they are of
     uint64_t spacing_ns = 0;  // in the mean, in which ops of earlier windows count as kFewestOps at most; 0: not known
-    uint32_t ops_of_spacing = 0;   // that it is the mean of
-    bool most_are_spaced = false;  // of the ops of this window
-    OpNumber contributed_op;       // of its newest contribution
+    uint32_t ops_of_spacing = 0;  // that it is the mean of
+    OpNumber contributed_op;      // of its newest contribution
     // How far apart contributions to the same op came that followed each other, of the first ones of the window.
     std::vector<uint64_t> apart_ns;
     OpNumber waited_op;  // the newest op that waited for it
@@ -150,7 +149,7 @@ class LatenessBook {
 
     uint64_t WithoutLongestOpNs() const { return window.waited_ns - longest_op_ns; }
     // At a window's end.
-    void CountSpacings(uint32_t window_ops);
+    void CountSpacings();
     // By the median, as waits for other ranks are the longest.
     bool SpacingIsOfBurst();
   };

@@ -83,8 +83,8 @@ void ServerThread::Order(Change change) {
   const MutexLock lock(mutex_);
   change(&orders_);
   has_orders_.store(true, std::memory_order_release);
+  if (serving_ != nullptr) return serving_->Wake();
   wake_up_->Signal();
-  if (serving_ != nullptr) serving_->Wake();
 }
 
 void ServerThread::Serve(const ServerMachineOptions& options) {

@@ -137,6 +137,18 @@ TEST(LatenessBook, HowFarApartTheChunksOfABurstComeTellsNothingOfALink) {
   EXPECT_EQ(link.late_ranks[0].spacing_ns, 8 * kMs) << "a third of what lies between its chunks";
 }
 
+// Chunks of queued ops come as far apart as the slowest rank lets them: that says nothing of what was seen before.
+TEST(LatenessBook, ASpacingIsNoBurstsWhereOpsFollowEachOther) {
+  Arrivals arrivals(4);
+  arrivals.Ops(9, {{1, 1, 1, 1}, {2, 9, 2, 2}, {31, 60, 31, 31}}, 160);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1)));
+  ASSERT_EQ(arrivals.window().late_ranks[0].spacing_ns, 8 * kMs);
+  arrivals.FollowEachOther();
+  arrivals.Ops(18, {{1, 30, 1, 1}, {2, 150, 2, 2}}, 160);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1)));
+  EXPECT_EQ(arrivals.window().late_ranks[0].spacing_ns, 8 * kMs);
+}
+
 TEST(LatenessBook, ARankThatGetsResultsLateSendsItsFirstChunksAsOthersDo) {
   Arrivals arrivals(4);
   // Credit of two chunks: rank 1's third and later chunks wait for results that take 4 ms each.
