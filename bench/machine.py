@@ -24,7 +24,6 @@ def gather(root: pathlib.Path) -> dict:
         "cpu_count": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "kernel": platform.release(),
-        "ucx": output_of(["pkg-config", "--modversion", "ucx"]) or "unknown",
         "open_mpi": open_mpi.group(1) if open_mpi else "none",
         "torch": importlib.metadata.version("torch"),
         "commit": output_of(["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]),

@@ -308,20 +308,6 @@ PARTS = (
         "What ranks and servers send each other is encrypted or not. On one node the processors are the limit, and"
         " every byte is encrypted and decrypted on them.",
     ),
-    Part(
-        "ucx",
-        "Releases of UCX",
-        (
-            Scenario(
-                "n=4, k=2, one node",
-                4,
-                2,
-                (*SMALL[2:3], Case(25 * MIB, 8, 3)),
-                ("shoal-ucx", "shoal-ucx-1.18", "shoal-ucx-1.22"),
-            ),
-        ),
-        "The same programs with Debian's UCX and with the libraries of newer releases, everything over TCP.",
-    ),
 )
 
 

@@ -65,7 +65,7 @@ def machine_text(report: dict) -> str:
     return (
         f"{report['started_at']}, commit {machine['commit']}{changed}.{programs}{other} {machine['cpu_model']},"
         f" {machine['cpu_count']}"
-        f" cpus, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, UCX {machine['ucx']}, torch"
+        f" cpus, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, torch"
         f" {machine['torch']}, OpenMPI {machine['open_mpi']}. Load average before: {report['load_average_before']:.2f}."
     )
 

@@ -146,27 +146,6 @@ absl::StatusOr<Bandwidth> MeasureBandwidth(const std::vector<std::string>& addre
   return absl::InternalError(absl::StrCat("shoal-perf did not end, or died", said.empty() ? "" : ": ", said));
 }
 
-absl::StatusOr<std::string> UcxVersionOfPerf(uint64_t timeout_ms) {
-  const std::string perf = PathOfPerf();
-  if (perf.empty()) return absl::NotFoundError("there is no shoal-perf in the folder of this program");
-  Child child;
-  absl::Status started = child.Start({perf, "--version"});
-  if (!started.ok()) return started;
-  return ParseUcxVersion(child.ReadToEnd(DeadlineIn(timeout_ms)).text);
-}
-
-absl::StatusOr<std::string> ParseUcxVersion(const std::string& output) {
-  constexpr absl::string_view kBefore = " (ucx ";
-  for (const absl::string_view line : absl::StrSplit(output, '\n')) {
-    const size_t before = line.find(kBefore);
-    if (!absl::StartsWith(line, "shoal-perf ") || before == absl::string_view::npos) continue;
-    const absl::string_view version = line.substr(before + kBefore.size());
-    return std::string(version.substr(0, version.find(')')));
-  }
-  return absl::InternalError(
-      absl::StrCat("shoal-perf does not say which UCX it runs with: \"", LastLine(output), "\""));
-}
-
 absl::StatusOr<Bandwidth> ParseWay(const std::string& output) {
   for (const absl::string_view line : absl::StrSplit(output, '\n')) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());

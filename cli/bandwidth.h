@@ -1,5 +1,5 @@
 // What shoal-perf, which has the data plane that this program has not, says: what the ways from this node to servers
-// carry, and by which release of UCX. It is looked for in the folder of the running program.
+// carry. It is looked for in the folder of the running program.
 #ifndef SHOAL_CLI_BANDWIDTH_H_
 #define SHOAL_CLI_BANDWIDTH_H_
 
@@ -28,12 +28,6 @@ struct DataPlane {
 // way. NotFound: there is no shoal-perf of this release beside this program. Internal: that one failed.
 absl::StatusOr<Bandwidth> MeasureBandwidth(const std::vector<std::string>& addresses, const std::string& scheduler,
                                            const DataPlane& data_plane, uint64_t timeout_ms);
-
-// "1.13.1": the UCX that shoal-perf runs with. Errors as above; it waits for `timeout_ms` at most.
-absl::StatusOr<std::string> UcxVersionOfPerf(uint64_t timeout_ms);
-
-// What `shoal-perf --version` printed, other programs' lines included. Internal: it has no version of UCX.
-absl::StatusOr<std::string> ParseUcxVersion(const std::string& output);
 
 // What `shoal-perf --way` printed (perf/way.h), other programs' lines included. Internal: the line is not there, or not
 // as it should be.

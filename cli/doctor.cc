@@ -18,7 +18,6 @@
 #include "cli/doctor_schedulers.h"
 #include "cli/tables.h"
 #include "core/loopback_address.h"
-#include "core/ucx_release.h"
 #include "core/version.h"
 #include "process/node_name.h"
 #include "process/scheduler_address.h"
@@ -204,9 +203,8 @@ void JudgeBandwidth(const v1::ServerStatus& server, const absl::StatusOr<Bandwid
   } else if (bandwidth->mbit_per_s >= kFullLink * static_cast<double>(device_mbit)) {
     findings->Good("bandwidth", text);
   } else if (bandwidth->processor_share >= kBusyCore) {
-    findings->Warn(
-        "bandwidth", text,
-        "one core of this node could send no more: RDMA (--transports rc,tcp) needs less of it for each byte");
+    findings->Warn("bandwidth", text,
+                   "one core of this node could send no more: RDMA (--transports rc) needs less of it for each byte");
   } else {
     findings->Warn("bandwidth", text,
                    "find what holds it up: other traffic, the server's own link or core, a switch port of another "
@@ -312,50 +310,6 @@ bool MovesByRdma(const v1::ServerStatus& server) {
          text.find(",ud_") != std::string::npos || text.find(",dc_") != std::string::npos;
 }
 
-// "1.13.1"; empty: it does not say.
-std::string UcxVersionOf(const v1::ServerStatus& server) {
-  const std::string text = TransportsOf(server);
-  absl::string_view version = text;
-  if (!absl::ConsumePrefix(&version, "ucx ")) return "";
-  return std::string(version.substr(0, version.find(':')));
-}
-
-bool UcxAgrees(const std::string& one, const std::string& other) {
-  const std::optional<UcxRelease> release_of_one = ParseUcxRelease(one);
-  const std::optional<UcxRelease> release_of_other = ParseUcxRelease(other);
-  if (!release_of_one.has_value() || !release_of_other.has_value()) return one == other;
-  return ReleasesThatAgree(*release_of_one) == ReleasesThatAgree(*release_of_other);
-}
-
-// With the shoal-perf beside this program, or the first server if that is not known: a job uses all servers.
-void JudgeUcx(const Examination& seen, Findings* findings) {
-  std::string known = "shoal-perf here";
-  std::string version_of_known = seen.ucx_version;
-  std::set<std::string> versions;
-  bool all_agree = true;
-  for (const auto& [server, ways] : TriedServers(seen)) {
-    const std::string version = UcxVersionOf(*server);
-    if (version.empty()) continue;
-    const std::string who = absl::StrCat("server ", server->name(), " on ", server->node());
-    if (version_of_known.empty()) {
-      known = who;
-      version_of_known = version;
-    }
-    versions.insert(version);
-    if (UcxAgrees(version, version_of_known)) continue;
-    all_agree = false;
-    // Within a node memory is shared, and UCX is not asked.
-    const bool all_within_node = std::all_of(ways.begin(), ways.end(), [](const Way* way) { return way->within_node; });
-    findings->Add("ucx", all_within_node ? Verdict::kWarning : Verdict::kProblem,
-                  absl::StrCat(who, " has UCX ", version, ", ", known, " has ", version_of_known,
-                               ": they do not understand each other"),
-                  "give all members of the cluster one release of UCX; 1.13 to 1.18 understand each other");
-  }
-  if (!all_agree || versions.empty()) return;
-  const std::string here = seen.ucx_version.empty() ? "" : absl::StrCat("shoal-perf here has ", seen.ucx_version, ", ");
-  findings->Good("ucx", absl::StrCat(here, "servers have ", absl::StrJoin(versions, ", ")));
-}
-
 void JudgeRdma(const Examination& seen, Findings* findings) {
   if (seen.node.rdma_devices.empty()) return;
   const std::string devices = absl::StrJoin(seen.node.rdma_devices, ", ");
@@ -374,9 +328,8 @@ void JudgeRdma(const Examination& seen, Findings* findings) {
         "--ulimit memlock=-1 (Docker), or the capability IPC_LOCK for a process that runs as root");
   }
   if (any && !by_rdma) {
-    findings->Warn(
-        "rdma", absl::StrCat("this node has ", devices, ", and no server moves data by RDMA"),
-        "where servers' nodes have RDMA: --transports rc,tcp for servers, SHOAL_TRANSPORTS=rc,tcp for ranks");
+    findings->Warn("rdma", absl::StrCat("this node has ", devices, ", and no server moves data by RDMA"),
+                   "where all nodes have RDMA: --transports rc for servers, SHOAL_TRANSPORTS=rc for ranks");
   } else if (seen.node.may_lock_for_rdma) {
     findings->Good("rdma", devices);
   }
@@ -402,7 +355,6 @@ Examination Look(const ExamineOptions& options, ClusterClient* client) {
   Examination seen;
   seen.node = ReadNodeSettings("/");
   seen.node_name = NodeName();
-  seen.ucx_version = UcxVersionOfPerf(options.timeout_ms).value_or("");
   // Of one alone nothing more is to be said.
   seen.schedulers = AskEachScheduler(options.scheduler, options.timeout_ms);
   if (seen.schedulers.size() < 2) seen.schedulers.clear();
@@ -440,7 +392,6 @@ std::vector<Finding> Judge(const Examination& examination) {
     JudgeServers(examination, &findings);
     JudgeLostServers(examination, &findings);
     JudgeRefusedServers(examination.cluster, &findings);
-    JudgeUcx(examination, &findings);
     JudgeBandwidths(examination, &findings);
     JudgeDevices(examination.ways, &findings);
     JudgeTcp(examination, &findings);
@@ -467,10 +418,8 @@ std::string FindingsText(const std::vector<Finding>& findings, bool bandwidth_as
   const std::string counts = absl::StrCat(Plural(CountOf(findings, Verdict::kProblem), "problem"), ", ",
                                           Plural(CountOf(findings, Verdict::kWarning), "warning"));
   const char* const more =
-      bandwidth_asked
-          ? "."
-          : "; --bandwidth also sends data, by UCX's ports and in packets of full size, and measures what the "
-            "ways carry.";
+      bandwidth_asked ? "."
+                      : "; --bandwidth also sends data, in packets of full size, and measures what the ways carry.";
   text += WrapText(absl::StrCat(counts, ". The ports were tried at which servers are reached", more), 0);
   return text;
 }

@@ -44,8 +44,7 @@ struct Examination {
   // By the server's name, of those to which a link leads from this node; nullopt: it was not asked for.
   std::optional<std::map<std::string, absl::StatusOr<Bandwidth>>> bandwidths;
   NodeSettings node;
-  std::string node_name;    // of this node
-  std::string ucx_version;  // of the shoal-perf beside this program; empty: not known
+  std::string node_name;  // of this node
   uint64_t asked_unix_ms = 0;
   uint64_t answered_unix_ms = 0;
 };

@@ -6,16 +6,10 @@ find_package(gRPC REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(ucx REQUIRED)
-# The CMake file of UCX in Debian 13 takes /usr/lib for its prefix: look for its parts ourselves.
-find_path(SHOAL_UCX_INCLUDE ucp/api/ucp.h HINTS ${UCX_INCLUDE_DIRS} REQUIRED)
-foreach(part ucs uct ucp)
-  get_target_property(location ucx::${part} IMPORTED_LOCATION)
-  get_filename_component(folder "${location}" DIRECTORY)
-  find_library(SHOAL_UCX_${part} ${part} HINTS ${folder} REQUIRED)
-  set_target_properties(ucx::${part} PROPERTIES IMPORTED_LOCATION ${SHOAL_UCX_${part}}
-                                                INTERFACE_INCLUDE_DIRECTORIES ${SHOAL_UCX_INCLUDE})
-endforeach()
+# Loaded while the program runs, and only for RDMA (net/ucx/ucx_api.h): its headers are all that is needed here.
+find_path(SHOAL_UCX_INCLUDE ucp/api/ucp.h REQUIRED)
+add_library(shoal_ucx_headers INTERFACE)
+target_include_directories(shoal_ucx_headers INTERFACE ${SHOAL_UCX_INCLUDE})
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 # Its CMake file asks for what only its HTTP client needs.

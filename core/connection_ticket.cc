@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "core/hmac_sha256.h"
+#include "core/little_endian.h"
 
 namespace shoal {
 namespace {
@@ -19,30 +20,21 @@ ConnectionKey KeyOfTickets(const TokenKey& cluster_key) {
   return HmacSha256(cluster_key, std::as_bytes(std::span(kPurpose)));
 }
 
-// Little endian.
-template <typename T>
-void Append(T value, std::vector<std::byte>* bytes) {
-  for (size_t i = 0; i < sizeof(value); ++i) bytes->push_back(static_cast<std::byte>(value >> (8 * i)));
-}
-
-uint64_t KeyPeriodOf(std::span<const std::byte> ticket) {
-  uint64_t period = 0;
-  for (size_t i = 0; i < sizeof(period); ++i)
-    period |= std::to_integer<uint64_t>(ticket[kBytesBeforePeriod + i]) << (8 * i);
-  return period;
-}
-
 }  // namespace
 
 ConnectionTicket IssueTicket(const TokenKey& cluster_key, uint64_t key_period, const TicketHolder& holder, bool seals) {
-  ConnectionTicket ticket{.bytes = {}, .seals = seals};
-  ticket.bytes.reserve(kTicketBytes);
-  ticket.bytes.push_back(kTicketVersion);
-  ticket.bytes.push_back(seals ? kSeals : std::byte{0});
-  Append(key_period, &ticket.bytes);
-  Append(holder.job.value(), &ticket.bytes);
-  Append(holder.rank.value(), &ticket.bytes);
-  Append(holder.incarnation.value(), &ticket.bytes);
+  ConnectionTicket ticket{.bytes = std::vector<std::byte>(kTicketBytes), .seals = seals};
+  std::byte* at = ticket.bytes.data();
+  *at++ = kTicketVersion;
+  *at++ = seals ? kSeals : std::byte{0};
+  const auto append = [&at](auto number) {
+    WriteLittleEndian(at, number);
+    at += sizeof(number);
+  };
+  append(key_period);
+  append(holder.job.value());
+  append(holder.rank.value());
+  append(holder.incarnation.value());
   ticket.key = HmacSha256(KeyOfTickets(cluster_key), ticket.bytes);
   return ticket;
 }
@@ -52,7 +44,7 @@ std::optional<TicketKey> KeyOfTicket(const TokenKey& cluster_key, uint64_t key_p
   if (ticket.size() != kTicketBytes || ticket[0] != kTicketVersion || (ticket[1] & ~kSeals) != std::byte{0}) {
     return std::nullopt;
   }
-  const uint64_t period = KeyPeriodOf(ticket);
+  const auto period = ReadLittleEndian<uint64_t>(ticket.data() + kBytesBeforePeriod);
   const uint64_t apart = period > key_period ? period - key_period : key_period - period;
   if (apart > 1) return std::nullopt;
   return TicketKey{.key = HmacSha256(KeyOfTickets(cluster_key), ticket), .seals = ticket[1] == kSeals};

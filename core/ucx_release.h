@@ -1,5 +1,4 @@
-// Which releases of UCX can be mixed in one cluster: a process refuses others in its handshake, and shoalctl doctor
-// says so before. Pure.
+// Which releases of UCX can be mixed in one cluster: a process refuses others. Pure.
 #ifndef SHOAL_CORE_UCX_RELEASE_H_
 #define SHOAL_CORE_UCX_RELEASE_H_
 
@@ -33,8 +32,8 @@ inline std::optional<UcxRelease> ParseUcxRelease(absl::string_view text) {
 }
 
 // Releases of UCX whose processes can send each other large messages. UCX does not check it: between 1.22 and older
-// ones connections are made, and the first rendezvous fails over a remote key that is not understood
-// (tests/ucx_versions). Equal for releases that agree.
+// ones connections were made, and the first rendezvous failed over a remote key that is not understood. Equal for
+// releases that agree.
 inline std::string ReleasesThatAgree(UcxRelease release) {
   return release.IsAtMost1Point(18) ? "1.18-or-older" : absl::StrCat(release.major, ".", release.minor);
 }

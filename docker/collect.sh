@@ -4,15 +4,16 @@
 # on, such as libucx0's support of AMD's GPUs with a compiler: 235 MB that nothing uses. What was taken from which package
 # is in /usr/share/shoal/packages.txt; symbols go to /symbols.
 # Usage: collect.sh FOLDER [--data-plane] PROGRAM...
-#   --data-plane   also UCX's modules for RDMA verbs and memory of other processes, and libshoal.so
+#   --data-plane   also libshoal.so, and UCX, which programs load for RDMA, with its modules for RDMA verbs
 set -eu
 folder=$1
 shift
-modules=/usr/lib/$(uname -m)-linux-gnu/ucx
+libraries=/usr/lib/$(uname -m)-linux-gnu
 found=
 if [ "$1" = --data-plane ]; then
   shift
-  found=$(find "$modules" -name 'libuct_ib*.so*' -o -name 'libuct_rdmacm*.so*' -o -name 'libuct_cma*.so*')
+  found=$(find "$libraries/ucx" -name 'libuct_ib*.so*')
+  found="$libraries/libucp.so.0 $found"
   set -- "$@" ../lib/libshoal.so
 fi
 

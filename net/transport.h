@@ -14,8 +14,7 @@
 //   T4  Events come from Poll alone; Poll never blocks, and nothing ever calls back into the user.
 //   T5  Notes from one peer arrive in the order sent. Payloads may overtake notes and each other.
 //   T6  What a peer sends can't harm: too long, too short or garbage is dropped or offered with its true size. (UCX
-//   over
-//       TCP keeps less than that: it takes memory for a message before net/ucx is asked.)
+//       itself believes the headers of peers that have proved themselves.)
 //   T7  Limits are fixed at construction; beyond them Send and SendNote return ResourceExhausted and nothing was
 //       sent. No traffic within its credit meets the defaults (net/transport_limits.h).
 //   T8  A peer that falls silent need not be reported as kPeerDown. Whoever watches its lease calls Close, which must

@@ -12,8 +12,7 @@
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const std::string version = std::string(shoal_version()) + " (" + shoal_network_version() + ")";
-  const absl::StatusOr<shoal::PerfOptions> options = shoal::ParsePerfOptions(arguments, version);
+  const absl::StatusOr<shoal::PerfOptions> options = shoal::ParsePerfOptions(arguments, shoal_version());
   if (!options.ok()) {
     std::fprintf(stderr, "shoal-perf: %s\n", std::string(options.status().message()).c_str());
     return shoal::kExitUsage;

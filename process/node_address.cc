@@ -27,7 +27,6 @@
 namespace shoal {
 namespace {
 
-// As UCX judges it.
 bool HasLink(unsigned flags) { return (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0; }
 
 struct Interface {
@@ -309,15 +308,6 @@ bool LacksLink(const std::string& device) {
   const bool known = fd >= 0 && ioctl(fd, SIOCGIFFLAGS, &request) == 0;
   if (fd >= 0) close(fd);
   return known && !HasLink(static_cast<unsigned short>(request.ifr_flags));
-}
-
-std::set<std::string> DevicesWithLink() {
-  const Interfaces interfaces;
-  std::set<std::string> devices;
-  for (const Interface& entry : interfaces.list()) {
-    if (entry.has_link && !IsLinkLocal(entry.address)) devices.insert(WithoutLabel(entry.device));
-  }
-  return devices;
 }
 
 }  // namespace shoal

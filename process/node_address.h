@@ -44,9 +44,6 @@ std::string DeviceOfAddress(const SocketAddress& address);
 // addresses.
 bool LacksLink(const std::string& device);
 
-// The devices of this node that have a link, and an address that reaches beyond it.
-std::set<std::string> DevicesWithLink();
-
 }  // namespace shoal
 
 #endif  // SHOAL_PROCESS_NODE_ADDRESS_H_

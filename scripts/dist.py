@@ -3,8 +3,8 @@
 
 It has the programs, libshoal.so and the tests of devices with the libraries that they need beyond those of every
 Linux (glibc, and libstdc++, of which a process must not have two), the plugin's sources, its tests, the checks of
-docs/gpu_checks.md and the examples. Paths are those of a checkout, so that the same commands work. Without UCX's
-modules for RDMA and GPUs, which fit the drivers of one machine: it speaks TCP and shared memory.
+docs/gpu_checks.md and the examples. Paths are those of a checkout, so that the same commands work. Without UCX, which
+fits the drivers of one machine: for RDMA the machine's own is loaded.
 
 Usage: scripts/dist.py [FOLDER]      after `make build`; `make dist` does both. FOLDER: instead of build/dist
 """
@@ -47,7 +47,6 @@ Programs, library and plugin sources for a machine without a network. To compile
 The result is in `build/gpu_checks/`. `docs/gpu_checks.md` explains the checks. To use the plugin afterwards:
 
     export PYTHONPATH=$PWD/build/site SHOAL_LIBRARY=$PWD/build/lib/libshoal.so SHOAL_BIN=$PWD/build/bin
-    export UCX_MODULE_DIR=$PWD/build/no-ucx-modules    # there is none: the system's fit another UCX
 
 It needs x86-64, glibc {glibc} and the libstdc++ of GCC 12, or newer ones; for the plugin a C++ compiler.
 """

@@ -8,7 +8,6 @@ set -euo pipefail
 # Compilers stand in the way of tests that count seconds, so everything is compiled before the first test, but for the
 # plugin that a test of the bundle compiles: the compiler's cache has that.
 "$(dirname "$0")/fuzz.sh"
-"$(dirname "$0")/ucx_versions.sh"
 phase=test step_count=4
 source "$(dirname "$0")/progress.sh"
 
@@ -18,7 +17,7 @@ mkdir -p "$reports" "$log_folder"
 counts=()
 
 # Python tests that run beside the others, in a process of their own: hardly any of them counts seconds.
-apart=(tests/chaos tests/fuzz tests/ucx_versions tests/gpu tests/helm tests/bench/test_survival.py
+apart=(tests/chaos tests/fuzz tests/gpu tests/helm tests/bench/test_survival.py
   tests/bench/test_fabric_model.py tests/pytorch/test_torch_zero_setup.py)
 # Those that measure what links carry, who is slow or what a page costs, or emulate a machine, want both cores for
 # themselves.

@@ -48,7 +48,7 @@ test_with() { # test_with PRESET
   export UBSAN_OPTIONS="log_path=$reports/report log_exe_name=1 print_stacktrace=1"
   export LSAN_OPTIONS="suppressions=$suppressions/leak.txt print_suppressions=0"
 
-  # As our programs set it (net/ucx/ucx_environment.cc): hooks of UCX and of a sanitizer in the same functions crash.
+  # As our programs set it (net/ucx/ucx_api.cc): hooks of UCX and of a sanitizer in the same functions crash.
   export UCX_MEM_EVENTS=n
 
   begin_step "C++ tests (ctest) with $1"

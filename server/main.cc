@@ -21,7 +21,7 @@
 #include "core/version.h"
 #include "core/wait_report.h"
 #include "metrics/http_server.h"
-#include "net/ucx/ucx_environment.h"
+#include "net/ucx/ucx_api.h"
 #include "net/wake_up.h"
 #include "process/clock.h"
 #include "process/event_log.h"
@@ -247,6 +247,6 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace shoal
 
 int main(int argc, char** argv) {
-  shoal::PrepareUcxEnvironment(argv);
+  shoal::PrepareUcxEnvironment();
   return shoal::Main({argv + 1, argv + argc});
 }

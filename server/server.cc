@@ -268,7 +268,7 @@ absl::Status Server::Parts::Listen(int cancel_fd) {
   registration_.name =
       config_.name.empty() ? absl::StrCat(registration_.node, "-", first.substr(first.rfind(':') + 1)) : config_.name;
   Log(EventKind::kServerNode, absl::StrCat("data plane: ", registration_.transports));
-  registration_.can_encrypt = NeedsKeys(config_.transports);
+  registration_.can_encrypt = CanEncrypt(config_.transports);
   registration_.weight = config_.weight;
   registration_.slot_memory_bytes = config_.slot_memory_bytes;
   registration_.job = config_.job;

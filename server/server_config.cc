@@ -30,7 +30,7 @@ absl::Status CheckServerConfig(const ServerConfig& config) {
                                                    "; each needs at least ", kMinSlotMemoryBytesPerIoThread, " bytes"));
   }
   if (config.transports.empty()) {
-    return absl::InvalidArgumentError("--transports is empty; give tcp, or UCX transports such as rc,ud,tcp");
+    return absl::InvalidArgumentError("--transports is empty; give tcp, or RDMA transports of UCX such as rc");
   }
   return absl::OkStatus();
 }

@@ -42,8 +42,7 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                 &config->net_device);
   table->String(
       "transports", "SHOAL_SERVER_TRANSPORTS", "LIST",
-      "How bytes travel between nodes: tcp for sockets, or a list of UCX's transports, such as rc,tcp for RDMA; "
-      "ucx-tcp is UCX's own TCP. Workers need the same.",
+      "How bytes travel between nodes: tcp for sockets, or RDMA transports of UCX such as rc. Workers need the same.",
       &config->transports);
   table->Flag("network-only", "SHOAL_SERVER_NETWORK_ONLY",
               "Uses the network instead of shared memory between processes of one node as well.",

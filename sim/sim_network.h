@@ -1,6 +1,6 @@
 // The simulated network: which transports reach each other, and which of their connections break.
 //
-// Over a way that is cut it does what net/ucx and the kernel below it do: what is said arrives after the cut, both ends
+// Over a way that is cut it does what net/tcp and the kernel below it do: what is said arrives after the cut, both ends
 // probe the other and give a silent connection up, each by its own clock, and an attempt to connect is repeated ever
 // more rarely. A connection that one side has given up is up for the other until it hears of that, or gives up as well.
 // Outlives its transports. One thread (the world's).

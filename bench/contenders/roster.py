@@ -23,7 +23,6 @@ WITHIN_NODE_COLOCATED = "shoal-node-colocated"
 REPLICAS = "shoal-replicas"  # the ranks with the same index on their nodes reduce together, all at the same time
 GLOO_REPLICAS = "gloo-replicas"
 ENCRYPTED = "shoal-encrypted"
-OVER_UCX = "shoal-ucx"
 STEP = "shoal-step"  # torch's ranks with servers of their own
 TORCH_SHM = "shoal-torch-shm"  # likewise
 DDP_ALONE = "ddp-alone"
@@ -34,21 +33,14 @@ OTHER_BUILD = "@other"
 # The other build once more (bench/run.py --control): what differs from itself is the machine's noise.
 CONTROL = "@control"
 
-# Releases of UCX to run Shoal with instead of Debian's, where scripts/ucx_versions.sh put them.
-UCX_LIBRARIES = pathlib.Path(__file__).resolve().parents[2] / "build/tools/ucx"
-OTHER_UCX = {"shoal-ucx-1.18": "1.18.1", "shoal-ucx-1.22": "1.22.0"}
-
 LABELS = {
     "shoal": "Shoal",
     "shoal-tcp": "Shoal over TCP",
     "shoal-shm": "Shoal, shared memory",
     "shoal-bf16": "Shoal, bf16 on the wire",
-    "shoal-ucx-1.18": "Shoal, UCX 1.18.1 over TCP",
-    "shoal-ucx-1.22": "Shoal, UCX 1.22 over TCP",
     "shoal-tcp-checked": "Shoal over TCP, checksums",
     "shoal-shm-checked": "Shoal, shared memory, checksums",
     ENCRYPTED: "Shoal over TCP, encrypted",
-    OVER_UCX: "Shoal, UCX over TCP",
     "shoal-thread-alone": "a small job, alone",
     "shoal-thread-beside": "a small job, beside a large one",
     "shoal-thread-large": "the large job, alone",
@@ -133,10 +125,6 @@ def polls(name: str) -> bool:
     return name.startswith("openmpi")
 
 
-def ucx_library(name: str) -> pathlib.Path:
-    return UCX_LIBRARIES / OTHER_UCX[name] / "libucx/lib"
-
-
 def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path) -> str:
     """Empty if the contender can be measured."""
     name = kind(name)
@@ -144,8 +132,6 @@ def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path
         flag = SHOAL_FLAGS.get(name)
         if flag is not None and not has_flag(programs / "shoal-perf", flag):
             return f"this build's shoal-perf has no --{flag}"
-        if name in OTHER_UCX and not ucx_library(name).is_dir():
-            return f"{ucx_library(name)} is not there; scripts/ucx_versions.sh makes it"
     elif name.startswith("openmpi") and not open_mpi_program.is_file():
         return f"{open_mpi_program} is not there; bench/setup.sh makes it"
     return ""
@@ -197,9 +183,5 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         perf_flags += [f"--{SPLIT}=mod:{network.ranks_per_node}", f"--{NODE_REDUCE}=off"]
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
-    if name == OVER_UCX or name in OTHER_UCX:
-        for flags in (server_flags, perf_flags):
-            flags.append("--transports=ucx-tcp")
     scheduler_flags = ["--encrypt"] if name == ENCRYPTED else []
-    env = {"LD_LIBRARY_PATH": str(ucx_library(name))} if name in OTHER_UCX else {}
-    return Shoal(programs, network, processes, server_flags, perf_flags, env, scheduler_flags=scheduler_flags)
+    return Shoal(programs, network, processes, server_flags, perf_flags, scheduler_flags=scheduler_flags)

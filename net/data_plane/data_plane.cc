@@ -2,30 +2,33 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "net/data_plane/combined_transport.h"
 #include "net/shm/shm_transport.h"
 #include "net/tcp/tcp_transport.h"
+#include "net/ucx/ucx_transport.h"
 
 namespace shoal {
 
 namespace {
 
 constexpr char kSockets[] = "tcp";
-constexpr char kTcpOfUcx[] = "ucx-tcp";
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeNetwork(const DataPlaneOptions& options) {
-  if (NeedsKeys(options.network.transports)) {
-    return MakeTcpTransport({.listen_ip = options.network.listen_ip,
-                             .port = options.network.port,
-                             .net_device = options.network.net_device,
+  const NetworkOptions& network = options.network;
+  if (network.transports == kSockets) {
+    return MakeTcpTransport({.listen_ip = network.listen_ip,
+                             .port = network.port,
+                             .net_device = network.net_device,
                              .keys = options.keys,
-                             .limits = options.network.limits});
+                             .limits = network.limits});
   }
-  UcxTransportOptions network = options.network;
-  if (network.transports == kTcpOfUcx) network.transports = "tcp";
-  if (options.region != nullptr) network.region = options.region->bytes();
-  return MakeUcxTransport(network);
+  return MakeUcxTransport({.listen_ip = network.listen_ip,
+                           .port = network.port,
+                           .net_device = network.net_device,
+                           .transports = network.transports,
+                           .keys = options.keys,
+                           .limits = network.limits,
+                           .region = options.region == nullptr ? network.region : options.region->bytes()});
 }
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeUnobserved(const DataPlaneOptions& options) {
@@ -45,14 +48,12 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeUnobserved(const DataPlaneOptions
 
 }  // namespace
 
-bool NeedsKeys(const std::string& transports) { return transports == kSockets; }
+bool CanEncrypt(const std::string& transports) { return transports == kSockets; }
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options) {
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUnobserved(options);
   if (!transport.ok()) return transport;
   return MakeObservedTransport(*std::move(transport), options.observed);
 }
-
-std::string NetworkVersion() { return absl::StrCat("ucx ", UcxVersion()); }
 
 }  // namespace shoal

@@ -1,27 +1,17 @@
 #include "net/tcp/record.h"
 
 #include <algorithm>
-#include <concepts>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "core/frame.h"
+#include "core/little_endian.h"
 #include "core/utf8.h"
 
 namespace shoal {
 namespace {
 
-template <std::unsigned_integral Number>
-void Write(std::byte* to, Number number) {
-  for (size_t i = 0; i < sizeof(Number); ++i) to[i] = static_cast<std::byte>(number >> (8 * i) & 0xff);
-}
-
-template <std::unsigned_integral Number>
-Number Read(const std::byte* from) {
-  Number number = 0;
-  for (size_t i = 0; i < sizeof(Number); ++i) number |= static_cast<Number>(static_cast<Number>(from[i]) << (8 * i));
-  return number;
-}
+constexpr size_t kVersionsBytes = 4;  // of a greeting
 
 // In a refusal, before its text.
 constexpr std::byte kTryAgain{0};
@@ -35,22 +25,22 @@ std::string Describe(const VersionRange& range) {
 
 std::array<std::byte, kRecordHeadBytes> EncodeRecordHead(const RecordHead& head) {
   std::array<std::byte, kRecordHeadBytes> bytes{};
-  Write(bytes.data(), static_cast<uint16_t>(head.kind));
-  Write(bytes.data() + 2, head.header_bytes);
-  Write(bytes.data() + 8, head.payload_bytes);
+  WriteLittleEndian(bytes.data(), static_cast<uint16_t>(head.kind));
+  WriteLittleEndian(bytes.data() + 2, head.header_bytes);
+  WriteLittleEndian(bytes.data() + 8, head.payload_bytes);
   return bytes;
 }
 
 absl::StatusOr<RecordHead> DecodeRecordHead(std::span<const std::byte, kRecordHeadBytes> bytes) {
-  const auto kind = Read<uint16_t>(bytes.data());
-  const auto zero = Read<uint32_t>(bytes.data() + 4);
+  const auto kind = ReadLittleEndian<uint16_t>(bytes.data());
+  const auto zero = ReadLittleEndian<uint32_t>(bytes.data() + 4);
   if (kind < static_cast<uint16_t>(RecordKind::kGreeting) || kind > static_cast<uint16_t>(RecordKind::kPayload) ||
       zero != 0) {
     return absl::InvalidArgumentError(absl::StrCat("no record has kind ", kind, " and ", zero, " in its head"));
   }
   const RecordHead head{.kind = static_cast<RecordKind>(kind),
-                        .header_bytes = Read<uint16_t>(bytes.data() + 2),
-                        .payload_bytes = Read<uint64_t>(bytes.data() + 8)};
+                        .header_bytes = ReadLittleEndian<uint16_t>(bytes.data() + 2),
+                        .payload_bytes = ReadLittleEndian<uint64_t>(bytes.data() + 8)};
   const bool is_payload = head.kind == RecordKind::kPayload;
   if (head.header_bytes > kMaxNoteBytes || (head.payload_bytes > 0) != is_payload ||
       (head.header_bytes == 0 && !is_payload)) {
@@ -60,16 +50,24 @@ absl::StatusOr<RecordHead> DecodeRecordHead(std::span<const std::byte, kRecordHe
   return head;
 }
 
-std::vector<std::byte> GreetingBody(const VersionRange& versions) {
-  std::vector<std::byte> body(4);
-  Write(body.data(), versions.oldest);
-  Write(body.data() + 2, versions.newest);
+std::vector<std::byte> GreetingBody(const VersionRange& versions, std::string_view carries) {
+  const auto text = std::as_bytes(std::span(carries.substr(0, kMaxNoteBytes - kVersionsBytes)));
+  std::vector<std::byte> body(kVersionsBytes + text.size());
+  WriteLittleEndian(body.data(), versions.oldest);
+  WriteLittleEndian(body.data() + 2, versions.newest);
+  std::ranges::copy(text, body.begin() + kVersionsBytes);
   return body;
 }
 
+std::string WhatGreetingCarries(std::span<const std::byte> greeting) {
+  const std::span<const std::byte> text = greeting.subspan(std::min(greeting.size(), kVersionsBytes));
+  return MakePrintable({reinterpret_cast<const char*>(text.data()), text.size()});
+}
+
 absl::StatusOr<uint16_t> AgreeOnVersion(std::span<const std::byte> greeting) {
-  if (greeting.size() < 4) return absl::InvalidArgumentError("a greeting without versions");
-  const VersionRange theirs{.oldest = Read<uint16_t>(greeting.data()), .newest = Read<uint16_t>(greeting.data() + 2)};
+  if (greeting.size() < kVersionsBytes) return absl::InvalidArgumentError("a greeting without versions");
+  const VersionRange theirs{.oldest = ReadLittleEndian<uint16_t>(greeting.data()),
+                            .newest = ReadLittleEndian<uint16_t>(greeting.data() + 2)};
   const VersionRange ours;
   if (theirs.newest < theirs.oldest) return absl::InvalidArgumentError("a greeting with an empty range of versions");
   if (theirs.newest < ours.oldest || theirs.oldest > ours.newest) {
@@ -82,13 +80,13 @@ absl::StatusOr<uint16_t> AgreeOnVersion(std::span<const std::byte> greeting) {
 
 std::vector<std::byte> WelcomeBody(uint16_t version) {
   std::vector<std::byte> body(2);
-  Write(body.data(), version);
+  WriteLittleEndian(body.data(), version);
   return body;
 }
 
 absl::StatusOr<uint16_t> VersionOfWelcome(std::span<const std::byte> welcome) {
   if (welcome.size() < 2) return absl::InvalidArgumentError("a welcome without a version");
-  const auto version = Read<uint16_t>(welcome.data());
+  const auto version = ReadLittleEndian<uint16_t>(welcome.data());
   if (version < kOldestTcpVersion || version > kNewestTcpVersion) {
     return absl::InvalidArgumentError(absl::StrCat("a welcome to version ", version, ", which was not offered"));
   }

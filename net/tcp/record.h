@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -51,10 +52,14 @@ struct VersionRange {
   uint16_t newest = kNewestTcpVersion;
 };
 
-std::vector<std::byte> GreetingBody(const VersionRange& versions);
+// `carries`: what moves payloads between the two beside these records, and must be the same on both sides; empty:
+// nothing. It is cut to what fits.
+std::vector<std::byte> GreetingBody(const VersionRange& versions, std::string_view carries = "");
 // The newest version that both sides speak. InvalidArgument: this is no greeting. FailedPrecondition: there is none;
 // the text names both ranges.
 absl::StatusOr<uint16_t> AgreeOnVersion(std::span<const std::byte> greeting);
+// What is not printable reads "?".
+std::string WhatGreetingCarries(std::span<const std::byte> greeting);
 
 std::vector<std::byte> WelcomeBody(uint16_t version);
 // InvalidArgument: this is no welcome, or to a version that we don't speak.

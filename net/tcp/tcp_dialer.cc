@@ -49,9 +49,9 @@ absl::Status TcpDialer::Dial(PeerId peer, const std::string& address, const Sock
   stream.awaits_room = true;
   absl::Status watched = stream.socket.Watch(std::move(made), epoll_, peer.value(), EPOLLIN | EPOLLOUT);
   if (!watched.ok()) return watched;
-  dialing_.emplace(peer,
-                   Dialing{.handshake = std::make_unique<TcpHandshake>(tls_, std::move(stream), *std::move(ticket)),
-                           .deadline = Clock::now() + kTimeout});
+  dialing_.emplace(
+      peer, Dialing{.handshake = std::make_unique<TcpHandshake>(tls_, std::move(stream), *std::move(ticket), carries_),
+                    .deadline = Clock::now() + kTimeout});
   return absl::OkStatus();
 }
 

@@ -25,8 +25,10 @@ class TcpDialer {
   // From Dial until the server's welcome: it may be busy.
   static constexpr auto kTimeout = std::chrono::seconds(15);
 
-  // Sockets are watched by `epoll` under the numbers of their peers. `tls`, `keys` and `epoll` outlive this.
-  TcpDialer(const TlsContext* tls, ConnectionKeys* keys, int epoll) : tls_(tls), keys_(keys), epoll_(epoll) {}
+  // Sockets are watched by `epoll` under the numbers of their peers. `tls`, `keys` and `epoll` outlive this. `carries`
+  // as in GreetingBody (net/tcp/record.h).
+  TcpDialer(const TlsContext* tls, ConnectionKeys* keys, int epoll, std::string carries)
+      : tls_(tls), keys_(keys), epoll_(epoll), carries_(std::move(carries)) {}
   ~TcpDialer();
 
   // Connections go over the first of these names that is a network device ("mlx5_0:1,eth0"); "": the route says.
@@ -56,6 +58,7 @@ class TcpDialer {
   const TlsContext* const tls_;
   ConnectionKeys* const keys_;
   const int epoll_;
+  const std::string carries_;
   std::string device_;
   absl::flat_hash_map<PeerId, Dialing> dialing_;
 };

@@ -62,7 +62,7 @@ absl::StatusOr<bool> TcpHandshake::FinishConnecting() {
   absl::StatusOr<std::unique_ptr<SecureChannel>> channel = SecureChannel::Dial(*tls_, stream_.socket.get(), *ticket_);
   if (!channel.ok()) return About(stream_.peer_name, channel.status());
   stream_.channel = *std::move(channel);
-  stream_.queue.Add(RecordKind::kGreeting, GreetingBody({}));
+  stream_.queue.Add(RecordKind::kGreeting, GreetingBody({}, carries_));
   stage_ = Stage::kProving;
   return true;
 }
@@ -102,9 +102,8 @@ absl::StatusOr<bool> TcpHandshake::Prove() {
   if (!over.ok()) {
     HangUpAfterTheLastWord(stream_.socket.get());
     if (dials() && absl::IsUnavailable(over.status())) {
-      return absl::UnavailableError(absl::StrCat(
-          stream_.peer_name, ": ", over.status().message(),
-          " (it is stopping, or moves data over UCX: compare its --transports with those of this process)"));
+      return absl::UnavailableError(
+          absl::StrCat(stream_.peer_name, ": ", over.status().message(), " (it is stopping, or is no Shoal server)"));
     }
     if (!dials() || !absl::IsUnauthenticated(over.status())) return About(stream_.peer_name, over.status());
     return absl::UnauthenticatedError(
@@ -155,6 +154,7 @@ absl::Status TcpHandshake::Read(const RecordReader::Item& item) {
     return absl::FailedPreconditionError(version.status().message());
   }
   version_ = *version;
+  if (!dials()) carries_ = WhatGreetingCarries(item.bytes);
   return absl::OkStatus();
 }
 

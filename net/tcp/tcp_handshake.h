@@ -21,8 +21,13 @@ class TcpHandshake {
  public:
   // `tls` outlives this. `stream` has a socket that is accepted; or one that has begun to connect, and a ticket.
   TcpHandshake(const TlsContext* tls, TcpStream stream) : tls_(tls), stream_(std::move(stream)) {}
-  TcpHandshake(const TlsContext* tls, TcpStream stream, ConnectionTicket ticket)
-      : tls_(tls), stream_(std::move(stream)), ticket_(std::move(ticket)), stage_(Stage::kConnecting) {}
+  // `carries` as in GreetingBody (net/tcp/record.h).
+  TcpHandshake(const TlsContext* tls, TcpStream stream, ConnectionTicket ticket, std::string carries = "")
+      : tls_(tls),
+        stream_(std::move(stream)),
+        ticket_(std::move(ticket)),
+        stage_(Stage::kConnecting),
+        carries_(std::move(carries)) {}
 
   // Goes on, when the socket is ready; `hung_up`: the other side says no more. true: the connection is agreed on; who
   // listens still answers with Welcome or Refuse. An error: it has failed, and its text names the peer. Of who dials:
@@ -40,6 +45,8 @@ class TcpHandshake {
 
   TcpStream Take() { return std::move(stream_); }
   const TcpStream& stream() const { return stream_; }
+  // Of who listens, when the connection is agreed on: what the other side has said in its greeting.
+  const std::string& carries() const { return carries_; }
   // The other side has said nothing yet.
   bool IsSilent() const { return stage_ == Stage::kAwaitingHello; }
 
@@ -58,6 +65,7 @@ class TcpHandshake {
   const std::optional<ConnectionTicket> ticket_;
   Stage stage_ = Stage::kAwaitingHello;
   uint16_t version_ = 0;
+  std::string carries_;
 };
 
 }  // namespace shoal

@@ -39,6 +39,7 @@ constexpr uint64_t kFirstPeer = 16;
 constexpr uint64_t kDoor = uint64_t{1} << 63;
 
 constexpr int kMaxReadyPerPoll = 64;
+constexpr int kMaxPollsWithoutLooking = 4;
 constexpr size_t kScratchBytes = 64 << 10;
 
 class TcpTransport final : public Transport {
@@ -99,7 +100,7 @@ class TcpTransport final : public Transport {
   absl::flat_hash_set<PeerId> to_flush_;                   // something was queued since the last Poll
   absl::flat_hash_set<PeerId> to_receive_;                 // more is there, or may be, than the sockets said
   std::vector<PeerId> again_;                              // of to_receive_, during Poll
-  bool looked_ = false;                                    // the last Poll asked all sockets
+  int polls_without_looking_ = 0;                          // of all sockets, in a row
   absl::flat_hash_map<PeerId, Clock::time_point> in_use_;  // something may be under way to these, since then
   EventList pending_;
   EventList returned_;
@@ -129,7 +130,7 @@ absl::Status TcpTransport::Open() {
   absl::StatusOr<std::unique_ptr<TlsContext>> tls = TlsContext::Make(options_.keys);
   if (!tls.ok()) return tls.status();
   tls_ = *std::move(tls);
-  dialer_ = std::make_unique<TcpDialer>(tls_.get(), options_.keys, epoll_.get());
+  dialer_ = std::make_unique<TcpDialer>(tls_.get(), options_.keys, epoll_.get(), options_.carries);
   if (absl::Status status = dialer_->UseDevice(options_.net_device); !status.ok()) return status;
   if (options_.listen_ip.empty()) return absl::OkStatus();
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options_.listen_ip, options_.port);
@@ -173,6 +174,13 @@ void TcpTransport::ProceedDialing(PeerId peer, bool hung_up) {
 void TcpTransport::LetIn(std::unique_ptr<TcpHandshake> greeted) {
   if (peers() >= options_.limits.max_peers) {
     greeted->Refuse(absl::UnavailableError(absl::StrCat("all ", options_.limits.max_peers, " connections are in use")));
+    return;
+  }
+  if (greeted->carries() != options_.carries) {
+    const auto name = [](const std::string& carries) { return carries.empty() ? "sockets alone" : carries; };
+    greeted->Refuse(absl::FailedPreconditionError(
+        absl::StrCat("the process that connects moves payloads by ", name(greeted->carries()),
+                     " and the one that listens by ", name(options_.carries), ": compare their transports")));
     return;
   }
   greeted->Welcome();
@@ -336,11 +344,11 @@ std::span<const TransportEvent> TcpTransport::Poll() {
   ++poll_;
   FlushAll();
   again_.assign(to_receive_.begin(), to_receive_.end());
-  // Where something is known to be there, all sockets are asked every other time: for a small message the question
-  // costs as much as the answer.
-  const bool looks = (again_.empty() && pending_.empty()) || !std::exchange(looked_, false);
+  // Where something is known to be there, all sockets are asked now and then: for a small message the question costs as
+  // much as the answer, and whoever sleeps asks by that.
+  const bool looks = (again_.empty() && pending_.empty()) || ++polls_without_looking_ >= kMaxPollsWithoutLooking;
   if (looks) {
-    looked_ = true;
+    polls_without_looking_ = 0;
     std::array<epoll_event, kMaxReadyPerPoll> ready;
     const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), 0);
     for (int i = 0; i < count && pending_.size() < options_.limits.max_events_per_poll; ++i) {

@@ -32,6 +32,9 @@ struct TcpTransportOptions {
   // Names as in UCX_NET_DEVICES ("eth0", "mlx5_0:1,eth0"): connections are made over the one that is a network device
   // of this node. None or several of them: over the device of each route.
   std::string net_device;
+  // What moves payloads beside this transport, where it is a part of another one; a peer with something else is
+  // refused.
+  std::string carries;
   ConnectionKeys* keys = nullptr;  // outlives the transport
   TransportLimits limits;
 };

@@ -41,23 +41,22 @@ bool CarriesPayload(const Words& line) {
 }  // namespace
 
 // "#  lane[1]:  2:rc_verbs/rxe0:1.0 md[1]  -> md[1]/ib/sysdev[255] rma_bw#0 am am_bw#0"
-UcxLanes LanesOf(ucp_ep_h endpoint) {
-  UcxLanes lanes;
-  for (const Words& line : PrintedLines([&](FILE* to) { ucp_ep_print_info(endpoint, to); })) {
+std::set<std::string> LanesOf(const UcxApi& api, ucp_ep_h endpoint) {
+  std::set<std::string> lanes;
+  for (const Words& line : PrintedLines([&](FILE* to) { api.ucp_ep_print_info(endpoint, to); })) {
     if (line.size() < 3 || !line[1].starts_with("lane[")) continue;
     const size_t colon = line[2].find(':');
     const size_t path = line[2].rfind('.');
     if (line[2].find('/') == std::string::npos || colon == std::string::npos || path < colon) continue;
-    const std::string transport = line[2].substr(colon + 1, path - colon - 1);
-    (CarriesPayload(line) ? lanes.payload : lanes.other).insert(transport);
+    if (CarriesPayload(line)) lanes.insert(line[2].substr(colon + 1, path - colon - 1));
   }
   return lanes;
 }
 
 // "#  resource 2  :  md 1  dev 2  flags -- rc_verbs/rxe0:1"
-std::set<std::string> TransportsOf(ucp_context_h context) {
+std::set<std::string> TransportsOf(const UcxApi& api, ucp_context_h context) {
   std::set<std::string> transports;
-  for (const Words& line : PrintedLines([&](FILE* to) { ucp_context_print_info(context, to); })) {
+  for (const Words& line : PrintedLines([&](FILE* to) { api.ucp_context_print_info(context, to); })) {
     if (line.size() > 2 && line[1] == "resource") transports.insert(line.back());
   }
   return transports;

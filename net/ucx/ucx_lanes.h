@@ -4,29 +4,18 @@
 #ifndef SHOAL_NET_UCX_UCX_LANES_H_
 #define SHOAL_NET_UCX_UCX_LANES_H_
 
-#include <ucp/api/ucp.h>
-
 #include <set>
 #include <string>
 
+#include "net/ucx/ucx_api.h"
+
 namespace shoal {
 
-// Each "transport/device": "tcp/eth0", "rc_verbs/mlx5_0:1".
-struct UcxLanes {
-  std::set<std::string> payload;  // notes, headers and payloads may go over these
-  std::set<std::string> other;    // set-up and keepalives only
-};
-
-UcxLanes LanesOf(ucp_ep_h endpoint);
+// What carries payload to this peer, each "transport/device": "rc_verbs/mlx5_0:1".
+std::set<std::string> LanesOf(const UcxApi& api, ucp_ep_h endpoint);
 
 // The transports that UCX opened for this context, among those that it was told to use.
-std::set<std::string> TransportsOf(ucp_context_h context);
-
-inline bool IsTcp(const std::string& transport) { return transport.starts_with("tcp/"); }
-// Through a node channel adapter, which reads and writes registered memory.
-inline bool IsRdma(const std::string& transport) {
-  return transport.starts_with("rc_") || transport.starts_with("ud_") || transport.starts_with("dc_");
-}
+std::set<std::string> TransportsOf(const UcxApi& api, ucp_context_h context);
 
 }  // namespace shoal
 

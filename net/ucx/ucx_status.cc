@@ -12,8 +12,8 @@ constexpr uint64_t kFilesOfOneConnection = 8;
 
 }  // namespace
 
-absl::Status StatusFromUcs(ucs_status_t status, const std::string& what) {
-  std::string text = absl::StrCat(what, ": ", ucs_status_string(status));
+absl::Status StatusFromUcs(const UcxApi& api, ucs_status_t status, const std::string& what) {
+  std::string text = absl::StrCat(what, ": ", api.ucs_status_string(status));
   // UCX says what failed, not why: a socket that can't be opened is an "Input/output error".
   if (status == UCS_ERR_IO_ERROR || status == UCS_ERR_NO_MEMORY || status == UCS_ERR_NO_RESOURCE) {
     if (const absl::Status left = CheckFilesLeft(kFilesOfOneConnection); !left.ok()) {

@@ -1,29 +1,32 @@
-// The transport between nodes: UCX active messages over the transport that UCX finds best (TCP, verbs, ...).
+// The transport between nodes over RDMA: notes by sockets of our own (net/tcp), payloads by UCX.
 //
-// The sender of a message is known because every message asks for a reply endpoint, and UCX passes us the one that we
-// made for that connection. Payloads below rendezvous_threshold_bytes come whole (eager) and wait in UCX's
-// memory until they are accepted, or are read there (Borrow); above it the sender keeps them until then (rendezvous). A
-// connection counts as up when each side has heard the other's greeting.
+// A connection is one of net/tcp, with all that it promises: whoever can't prove that he belongs to the cluster is
+// never heard. Over it the two sides give each other the address of their UCX worker and a number that only they know;
+// a payload without that number is dropped. UCX listens at no port, opens no socket, and is loaded when the first
+// transport of this kind is made.
 //
-// kPeerDown is Unavailable also when the peer closed in good order: UCX can't tell, so a protocol above should say
-// goodbye first. What was sent right before Close may not arrive. FailedPrecondition: the peer is not a Shoal
-// server, or is one of another version; trying again won't help.
+// Payloads below rendezvous_threshold_bytes come whole (eager) and wait in UCX's memory until they are accepted, or are
+// read there (Borrow); above it the sender keeps them until then (rendezvous). A connection is up when each side has
+// heard the other over UCX.
 //
-// Both sides are on one network: no address translation may change ports between them. With a UCX_TCP_PORT_RANGE in the
-// environment, all ports of UCX's choice come from it.
+// kPeerDown is as of net/tcp/tcp_transport.h, and Unavailable where RDMA fails. FailedPrecondition: UCX is set up
+// otherwise over there, or its release understands this one's messages not; trying again won't help.
 //
-// See net/ucx/ucx_environment.h for what a main should call before this is used.
+// What this does not keep: UCX believes its peers' headers, and encrypts nothing. Whoever can send packets of RDMA to
+// this node, with numbers that he would have to guess, is beyond what is guarded here.
+//
+// A main calls PrepareUcxEnvironment (net/ucx/ucx_api.h) first thing.
 #ifndef SHOAL_NET_UCX_UCX_TRANSPORT_H_
 #define SHOAL_NET_UCX_UCX_TRANSPORT_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "net/connection_keys.h"
 #include "net/transport.h"
 #include "net/transport_limits.h"
 
@@ -32,28 +35,24 @@ namespace shoal {
 struct UcxTransportOptions {
   std::string listen_ip;  // empty: no listener, only Connect
   uint16_t port = 0;      // 0: any free one; see listen_address()
-  // As in UCX_NET_DEVICES ("eth0", "mlx5_0:1,eth0"); empty: UCX_NET_DEVICES if set, otherwise the device of each route.
+  // As in UCX_NET_DEVICES ("mlx5_0:1,eth0"): UCX uses the RDMA devices, sockets the network device. No RDMA device:
+  // those of UCX_NET_DEVICES if set, otherwise all that UCX finds.
   std::string net_device;
-  // As in UCX_TLS ("tcp", "rc,tcp"); empty: UCX_TLS if set, otherwise UCX's choice. Both sides must have the same
-  // list; a server refuses a peer with another one.
-  std::string transports = "tcp";
-  // 0: unknown. With many hundreds UCX prefers RDMA transports that share queue pairs.
+  std::string transports = "rc";  // as in UCX_TLS ("rc", "rc,ud", "dc"); both sides must have the same list
+  // 0: unknown. With many hundreds UCX prefers transports that share queue pairs.
   size_t expected_peers = 0;
-  // Payloads of at least this size go by rendezvous. 0: all; SIZE_MAX: none; nullopt: as UcxSettings has it.
-  std::optional<size_t> rendezvous_threshold_bytes;
+  size_t rendezvous_threshold_bytes = size_t{128} << 10;  // 0: all; SIZE_MAX: none
+  ConnectionKeys* keys = nullptr;                         // outlives the transport
   TransportLimits limits;
-  // Outlives the transport. RDMA devices get to know it once, and not with each payload in it, where this process may
+  // Outlives the transport. The devices get to know it once, and not with each payload in it, where this process may
   // lock as much memory as it likes.
   std::span<std::byte> region;
 };
 
-// InvalidArgument: unknown address, device or transport. AlreadyExists: the port is taken. Unavailable: the device to
-// listen on has no link now; try again. (One to connect over may get its link later: connections fail until then.)
-// Internal and others: UCX failed; the text has its reason.
+// NotFound: UCX is not installed. InvalidArgument: unknown address, device or transport, or one that is not RDMA.
+// FailedPrecondition: too little memory may be locked. Others as of MakeTcpTransport. Internal and others: UCX failed;
+// the text has its reason.
 absl::StatusOr<std::unique_ptr<Transport>> MakeUcxTransport(const UcxTransportOptions& options);
-
-// "1.13.1": of the library that runs, which need not be the one that this was compiled against.
-std::string UcxVersion();
 
 }  // namespace shoal
 

@@ -143,8 +143,8 @@ SETTINGS = (
             "network device of the data plane, such as eth0 or lo; with RDMA a node's ranks are dealt over several,"
             " such as mlx5_0:1/mlx5_1:1; empty: that of the route to a server"),
     Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
-            "how bytes travel between nodes, as the servers have it: tcp for sockets, or a list of UCX's transports,"
-            " such as rc,tcp for RDMA; empty: tcp"),
+            "how bytes travel between nodes, as the servers have it: tcp for sockets, or RDMA transports of UCX such as"
+            " rc; empty: tcp"),
     Setting("network_only", "SHOAL_NETWORK_ONLY", parse_switch, False,
             "1: use the network also to servers of this node, instead of shared memory"),
     Setting("checksums", "SHOAL_CHECKSUMS", parse_switch, False,

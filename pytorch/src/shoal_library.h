@@ -2,7 +2,7 @@
 //
 // The library is not linked: torch's libtorch_cpu exports google::protobuf symbols of its own, which would take the
 // place of the library's if both were in the global scope. dlopen with RTLD_LOCAL keeps them apart, and an extension
-// without the dependency can still be imported when the library or UCX is missing.
+// without the dependency can still be imported when the library is missing.
 //
 // Threads: Load from any thread; the table is immutable afterwards. Ownership: the library is never unloaded.
 #ifndef SHOAL_PYTORCH_SRC_SHOAL_LIBRARY_H_

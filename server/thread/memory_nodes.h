@@ -27,8 +27,8 @@ struct MemoryNode {
 
 class MemoryNodes {
  public:
-  // `sysfs` is "/sys", or a test's copy of a part of it. `net_device` is UCX's name of the device ("eth0", "mlx5_0:1",
-  // the first of a list counts), empty if UCX chooses. `allowed_cpus` are those that this process may use.
+  // `sysfs` is "/sys", or a test's copy of a part of it. `net_device` is the name of the device ("eth0", "mlx5_0:1",
+  // the first of a list counts), empty if none is named. `allowed_cpus` are those that this process may use.
   static MemoryNodes Read(const std::string& sysfs, const std::string& net_device,
                           const std::vector<int>& allowed_cpus);
 

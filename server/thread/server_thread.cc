@@ -63,10 +63,10 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::Start(const ServerTh
   if (future.wait_for(std::chrono::nanoseconds(options.start_within_ns)) != std::future_status::ready) {
     thread->thread_.detach();
     Keep(std::move(thread));
-    return absl::DeadlineExceededError(
-        absl::StrCat("I/O thread ", options.index, " does not listen after ", options.start_within_ns / kNsPerMs,
-                     " ms: UCX or the kernel does not return from making its transport; see whether the network device "
-                     "works, and try again"));
+    return absl::DeadlineExceededError(absl::StrCat(
+        "I/O thread ", options.index, " does not listen after ", options.start_within_ns / kNsPerMs,
+        " ms: the kernel, or UCX with RDMA, does not return from making its transport; see whether the network device "
+        "works, and try again"));
   }
   absl::StatusOr<Listening> listening = future.get();
   if (!listening.ok()) return listening.status();

@@ -35,7 +35,7 @@ struct ServerThreadOptions {
   static constexpr uint64_t kStartWithinNs = 300 * kNsPerS;
 
   uint32_t index = 0;
-  UcxTransportOptions transport;
+  NetworkOptions transport;
   bool same_node = true;
   uint64_t slot_memory_bytes = 0;
   std::optional<MemoryNode> place;  // of thread and slots; none: the kernel chooses

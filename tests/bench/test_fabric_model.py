@@ -188,7 +188,7 @@ def test_a_cost_is_the_slope_of_what_was_measured():
 
 def make_report(deviation: float) -> dict:
     machine = {"commit": "0", "changed_files": 0, "cpu_model": "m", "cpu_count": 2, "memory_bytes": 1 << 30}
-    machine |= {"kernel": "k", "ucx": "u", "torch": "t", "open_mpi": "o"}
+    machine |= {"kernel": "k", "torch": "t", "open_mpi": "o"}
     row = {"fabric": "fast", "layout": "ring", "bound": 1.75, "alone": 2.0, "train": 1.8, "train_buckets": 8}
     validation = {"rig": "n=4", "contender": "shoal", "measured_s": 1.0, "model_s": 1 + deviation}
     validation["deviation"] = deviation

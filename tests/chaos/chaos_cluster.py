@@ -29,7 +29,7 @@ from hosts.process import Process
 CLONE_NEWTIME = 0x80
 PORT = 7070
 ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
-# All other connections are the data plane's: a rank's UCX listens on a port of its own, and servers dial it.
+# All other connections are the data plane's.
 CONTROL_PORTS = [PORT, ETCD_PORT, ETCD_PEER_PORT]
 START_PATIENCE_S = 60.0
 CLOCK_APART_S = 100_000  # the monotonic clocks of nodes are so far apart, and more, as those of real machines are

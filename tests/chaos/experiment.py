@@ -15,7 +15,7 @@ from chaos.fault import IMPAIRMENTS, KINDS, Fault
 from chaos.findings import CLOSED_GROUPS, ETCD_MEMORY, MOVES, Findings, Violation
 from chaos.job_watch import JobWatch
 from chaos.left_behind import Before
-from chaos.memory import POOL_BYTES, MemoryWatch
+from chaos.memory import LARGE_TENSOR_BYTES, MemoryWatch
 from chaos.moves import MoveWatch
 from chaos.schedule import Schedule
 from chaos.shape import SERVER_JOINS_LATER, Shape
@@ -60,8 +60,8 @@ class Stopped(Exception):
 
 
 def with_large_tensors(shape: Shape) -> frozenset[str]:
-    """The ranks whose tensors may be as large as a pool of UCX's (memory.POOL_BYTES)."""
-    large = [job for job in shape.jobs if job.most_bytes >= POOL_BYTES]
+    """The ranks whose tensors may be larger than what their memory may grow by."""
+    large = [job for job in shape.jobs if job.most_bytes >= LARGE_TENSOR_BYTES]
     return frozenset(job.rank_name(rank) for job in large for rank in job.ranks)
 
 
@@ -79,7 +79,7 @@ class Experiment:
         self.schedule, self.without, self.stop_at_first = schedule, without, stop_at_first
         self.findings = Findings(say, frozenset(without))
         self.world = World(schedule.shape)
-        self.memory = MemoryWatch(schedule.shape.most_chunks_in_flight, with_large_tensors(schedule.shape))
+        self.memory = MemoryWatch(with_large_tensors(schedule.shape))
         self.moves = MoveWatch()
         self.starvation = Starvation()
         self.strikes: list[tuple[Incident, Strike, float]] = []  # under way, with the time when it is to be mended

@@ -158,9 +158,9 @@ def page(records: list[dict]) -> str:
         f" {counts.get('processes', 0)} processes lived long enough for growth to be told from warming up.",
         "",
         *table(
-            ["memory of", "most (MiB)", "most in UCX's pool (MiB)", "most growth of the rest after warming up (MiB)"],
+            ["memory of", "most (MiB)", "most growth after warming up (MiB)"],
             [
-                [role, *(f"{values[name]:.0f}" for name in ("most_mib", "most_pool_mib", "most_growth_mib"))]
+                [role, *(f"{values[name]:.0f}" for name in ("most_mib", "most_growth_mib"))]
                 for role, values in sorted(record["memory_mib"].items())
             ],
         ),

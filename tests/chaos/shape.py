@@ -4,8 +4,6 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-# What a flow plan gives a rank at one server at most, and the smallest chunk that it chooses.
-MOST_CREDIT_CHUNKS, LEAST_PLANNED_CHUNK_BYTES = 64, 8192
 SERVER_JOINS_LATER = "server-added"
 
 
@@ -31,13 +29,6 @@ class Job:
     @property
     def ranks(self) -> range:
         return range(len(self.nodes))
-
-    def most_chunks_in_flight(self, servers: int) -> int:
-        """Of one rank, in all its groups, to so many servers: what its ops have, in the smallest chunks, up to its
-        credit."""
-        smallest_bytes = min(size or LEAST_PLANNED_CHUNK_BYTES for size in self.chunk_bytes)
-        of_a_group = min(self.in_flight * -(-self.most_bytes // smallest_bytes), MOST_CREDIT_CHUNKS * servers)
-        return self.group_slots * of_a_group
 
     @property
     def most_bytes_under_way(self) -> int:
@@ -116,14 +107,6 @@ class Shape:
         found |= {name: f"control-{name.rsplit('-', 1)[1]}" for name in [*self.scheduler_names, *self.etcd_names]}
         found |= {job.rank_name(rank): job.nodes[rank] for job in self.jobs for rank in job.ranks}
         return found
-
-    @functools.cached_property
-    def most_chunks_in_flight(self) -> dict[str, int]:
-        """By the name of each rank and each server, also of one that joins later."""
-        servers = self.servers + 1
-        found = {rank: self.job(rank.split("/")[0]).most_chunks_in_flight(servers) for rank in self.rank_names}
-        of_all_ranks = sum(len(job.nodes) * job.most_chunks_in_flight(servers=1) for job in self.jobs)
-        return found | dict.fromkeys([*self.server_names, SERVER_JOINS_LATER], of_all_ranks)
 
     def job(self, name: str) -> Job:
         [job] = [job for job in self.jobs if job.name == name]

@@ -1,6 +1,5 @@
 """The checkers that look at numbers and lines: memory, moves, progress, what is left behind, the page."""
 
-import dataclasses
 import mmap
 import os
 import pathlib
@@ -14,14 +13,12 @@ from chaos.experiment import Outcome, with_large_tensors
 from chaos.fault import Fault
 from chaos.findings import ALLOWED, NOT_JUDGED, Findings
 from chaos.left_behind import Before, processes_in
-from chaos.memory import (
-    ETCD_LOG_BYTES, MIB, POOL_BYTES, POOL_SLACK_BYTES, SEGMENT_BYTES, Memory, MemoryWatch, growth, memory_of,
-)  # fmt: skip
+from chaos.memory import ETCD_LOG_BYTES, LARGE_TENSOR_BYTES, MIB, MemoryWatch, growth, memory_of
 from chaos.moves import MoveWatch
 from chaos.progress import Progress
 from chaos.promises import MOST_MOVES_IN_10_S
 from chaos.schedule import Schedule
-from chaos.shape import LEAST_PLANNED_CHUNK_BYTES, MOST_CREDIT_CHUNKS, SERVER_JOINS_LATER, SHAPES, Job, Shape
+from chaos.shape import SHAPES, Job, Shape
 from chaos.starvation import Sample, Starvation
 from chaos.world import Incident
 
@@ -42,41 +39,26 @@ def test_memory_that_grows_after_warming_up_is_seen_and_a_peak_is_not():
 
 def test_an_etcd_may_fill_its_log_and_grow_no_more():
     def named(own_bytes: int) -> list[str]:
-        watch = MemoryWatch(chunks_in_flight={})
+        watch = MemoryWatch()
         for number in range(100):
-            watch.samples["etcd-1", 1].append((2.0 * number, Memory(40 * MIB + (number > 60) * own_bytes)))
+            watch.samples["etcd-1", 1].append((2.0 * number, 40 * MIB + (number > 60) * own_bytes))
         return [line.split(" (")[0] for line in watch.grown()]
 
     assert named(ETCD_LOG_BYTES + 40 * MIB) == []
     assert named(ETCD_LOG_BYTES + 60 * MIB) == ["etcd-1"]
 
 
-def test_a_process_stays_flat_but_for_the_segments_of_what_is_in_flight():
-    def named(own_bytes: int, pool_bytes: int) -> list[str]:
-        watch = MemoryWatch(chunks_in_flight={"a/0": 200})
+def test_a_process_stays_flat_for_its_role():
+    def named(own_bytes: int) -> list[str]:
+        watch = MemoryWatch()
         for name in ("a/0", "scheduler-0"):
             for number in range(100):
-                grown = number > 60
-                memory = Memory(10 * MIB + grown * own_bytes, grown * pool_bytes)
-                watch.samples[name, 1].append((2.0 * number, memory))
+                watch.samples[name, 1].append((2.0 * number, 10 * MIB + (number > 60) * own_bytes))
         return [line.split(" (")[0] for line in watch.grown()]
 
-    assert named(10 * MIB, 0) == []
-    assert named(14 * MIB, 0) == ["scheduler-0"], "which is small"
-    assert named(60 * MIB, 0) == ["a/0", "scheduler-0"]
-    allowed = 200 * SEGMENT_BYTES + POOL_SLACK_BYTES
-    assert named(0, allowed) == ["UCX's pool of scheduler-0"], "which has none"
-    assert named(0, allowed + SEGMENT_BYTES) == ["UCX's pool of a/0", "UCX's pool of scheduler-0"]
-
-
-def test_chunks_in_flight_are_those_of_the_tensors_up_to_the_credit():
-    job = Job("a", ("n", "m"), group_slots=2, in_flight=3, most_bytes=1 << 20, chunk_bytes=(0, 65536))
-    assert job.most_chunks_in_flight(servers=9) == 2 * 3 * (1 << 20) // LEAST_PLANNED_CHUNK_BYTES
-    assert job.most_chunks_in_flight(servers=2) == 2 * 2 * MOST_CREDIT_CHUNKS
-    large = dataclasses.replace(job, chunk_bytes=(1 << 20,))
-    assert large.most_chunks_in_flight(servers=9) == 6
-    shape = Shape(jobs=(large,), worker_nodes=2, servers=1)
-    assert shape.most_chunks_in_flight == {"a/0": 6, "a/1": 6, "server-0": 12, SERVER_JOINS_LATER: 12}
+    assert named(10 * MIB) == []
+    assert named(14 * MIB) == ["scheduler-0"], "which is small"
+    assert named(60 * MIB) == ["a/0", "scheduler-0"]
 
 
 def test_a_run_that_could_judge_too_few_failures_is_no_good_run():
@@ -91,26 +73,24 @@ def test_a_run_that_could_judge_too_few_failures_is_no_good_run():
     assert violations(0, 4) == violations(100, 6) == ["not judged"]
 
 
-def test_ranks_whose_tensors_are_as_large_as_a_pool_are_not_watched():
-    small, large = Job("a", ("n", "m")), Job("b", ("n", "m"), most_bytes=POOL_BYTES)
+def test_ranks_with_large_tensors_are_not_watched():
+    small, large = Job("a", ("n", "m")), Job("b", ("n", "m"), most_bytes=LARGE_TENSOR_BYTES)
     shape = Shape(jobs=(small, large), worker_nodes=2, servers=1)
     assert with_large_tensors(shape) == {"b/0", "b/1"}
-    watch = MemoryWatch(shape.most_chunks_in_flight, with_large_tensors(shape))
+    watch = MemoryWatch(with_large_tensors(shape))
     for name in ("a/0", "b/0"):
         watch.sample(name, os.getpid(), 0.0)
     assert set(watch.samples) == {("a/0", os.getpid())}
 
 
-def test_a_pool_is_told_from_other_memory_and_counted_by_its_pages():
-    own = memory_of(os.getpid(), has_pool=True)
-    with mmap.mmap(-1, POOL_BYTES + mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as pool:
-        pool.madvise(mmap.MADV_NOHUGEPAGE)
-        for page in range(100):
-            pool[page * 50 * mmap.PAGESIZE] = 1
-        more = memory_of(os.getpid(), has_pool=True)
-    assert more.pool_bytes - own.pool_bytes == 100 * mmap.PAGESIZE
-    assert abs(more.own_bytes - own.own_bytes) < MIB
-    assert memory_of(2**22 + 1, has_pool=True) is None, "no such process"
+def test_memory_is_what_a_process_has_for_itself():
+    own_bytes = memory_of(os.getpid())
+    with mmap.mmap(-1, 64 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        for place in range(0, 64 * MIB, mmap.PAGESIZE):
+            memory[place] = 1
+        more_bytes = memory_of(os.getpid()) - own_bytes
+    assert 60 * MIB < more_bytes < 68 * MIB
+    assert memory_of(2**22 + 1) is None, "no such process"
 
 
 def test_a_group_that_is_moved_too_often_is_named_once():
@@ -237,7 +217,7 @@ def test_the_page_has_what_was_done_and_what_met():
     outcome = Outcome(
         Schedule(SHAPES["full"], (first, second), 7), incidents, [], [(2.0, "F11: killed", "ABORTED: rank 1")],
         {"faults": 2, "ops": 1234, "groups": 56, "bytes": 3 << 30},
-        {"rank": {"most_mib": 80.0, "most_growth_mib": 1.0, "most_pool_mib": 9.0}},
+        {"rank": {"most_mib": 80.0, "most_growth_mib": 1.0}},
         4.2, {"over 1 s": 3}, 0, 5, 600.0, 300.0, 0.1,
     )  # fmt: skip
     record = report.make_record(outcome, "--seed 7", "abc", "a machine")
@@ -248,13 +228,13 @@ def test_the_page_has_what_was_done_and_what_met():
     assert "1234 all-reduces" in page and "| node-silent | 0 | 1 |" in page and "0.50 processors" in page
     assert "| `--seed 7` | 10.0 | 2 | 0 | 2026-11-22 | abc | a machine |" in page
 
-    memory = {"rank": {"most_mib": 90.0, "most_growth_mib": 0.5, "most_pool_mib": 9.0}}
+    memory = {"rank": {"most_mib": 90.0, "most_growth_mib": 0.5}}
     other = {**record, "date": "2026-11-23", "memory_mib": memory}
     other["pairs"] = [["server-kill", "node-silent", "open", 2]]
     other["pairs_never_met"] = [["node-silent", "server-kill"]]
     both = report.together([{"date": "2026-11-22", **record}, other])
     assert both["counts"]["ops"] == 2468 and both["wall_s"] == 1200.0 and both["longest_pause_s"] == 4.2
-    assert both["memory_mib"]["rank"] == {"most_mib": 90.0, "most_growth_mib": 1.0, "most_pool_mib": 9.0}
+    assert both["memory_mib"]["rank"] == {"most_mib": 90.0, "most_growth_mib": 1.0}
     never = both["pairs_never_met"]
     assert ("server-kill", "node-silent") not in never and ("node-silent", "server-kill") not in never
     assert ("node-silent", "node-silent") in never

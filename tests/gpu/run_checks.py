@@ -85,8 +85,6 @@ class Runner:
         self.python = str(VENV_PYTHON) if self._in_checkout else sys.executable
         self._environment = os.environ | {"SHOAL_BIN": str(ROOT / "build/bin"), "SHOAL_LIBRARY": str(LIBRARY)}
         if not self._in_checkout:
-            # The system's UCX has modules for itself alone.
-            self._environment["UCX_MODULE_DIR"] = str(ROOT / "build/no-ucx-modules")
             paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
             self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self._text = out / "text.txt"

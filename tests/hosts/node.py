@@ -83,7 +83,7 @@ class Node:
         # By these Shoal tells the nodes of a job apart, and all nodes here have one kernel.
         mount_boot_id(uuid.uuid5(uuid.NAMESPACE_OID, str(os.fstat(self.namespace).st_ino)))
         if self.more_addresses:
-            # UCX looks for devices in /sys: there is an eth0 in most, and an eth1 in few.
+            # The devices in /sys: there is an eth0 in most nodes, and an eth1 in few.
             mount_own_sys()
         call_libc("unshare", CLONE_NEWUTS)
         name = self.name.encode()

@@ -106,7 +106,6 @@ def pull_cable(network: Network, node: Node) -> None:
 
 
 def test_i10_ranks_that_are_started_while_a_cable_is_pulled_work_when_it_is_back(undisturbed: set[str]):
-    """UCX looks for network devices once, and finds those that have a link then."""
     with linked_cluster(RANKS, 1) as cluster:
         cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
         cluster.start_servers()

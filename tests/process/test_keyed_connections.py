@@ -35,19 +35,6 @@ def test_without_a_scheduler_there_is_no_ticket(cluster: Cluster):
     assert refused.returncode == 1 and "options->scheduler" in refused.stderr
 
 
-def test_who_moves_data_otherwise_is_told_what_to_compare(cluster: Cluster):
-    cluster.start_scheduler()
-    cluster.start_server("sockets", "--network-only")
-    cluster.start_server("ucx", "--network-only", "--transports", "ucx-tcp")
-    for server, transports in (("sockets", "ucx-tcp"), ("ucx", "tcp")):
-        (address,) = cluster.servers()[server]["addresses"]
-        refused = measure_way(
-            cluster, address, "--scheduler", cluster.scheduler_address, "--transports", transports
-        )
-        assert refused.returncode == 1
-        assert address in refused.stderr and "compare its --transports" in refused.stderr, refused.stderr
-
-
 def test_a_scheduler_that_lost_its_state_gives_keys_that_its_servers_take(cluster: Cluster):
     """They register anew, and are told of its key then."""
     first = cluster.start_scheduler(lease_ttl_ms=1500)
@@ -68,15 +55,9 @@ def test_a_scheduler_that_lost_its_state_gives_keys_that_its_servers_take(cluste
         assert rank.wait() == 0, f"{rank}"
 
 
-def test_a_cluster_that_encrypts_says_so_and_refuses_who_can_not(cluster: Cluster):
+def test_a_cluster_that_encrypts_says_so(cluster: Cluster):
     cluster.start_scheduler("--encrypt")
-    plain = cluster.launch_server("--name", "plain", "--transports", "ucx-tcp")
-    assert plain.wait() == 1
-    assert "--transports tcp" in plain.output and "encrypts" in plain.output
     cluster.start_server("alpha", "--network-only")
-    refused = cluster.start_rank(0, 1, "--transports", "ucx-tcp", "--network-only")
-    assert refused.wait() != 0
-    assert "SHOAL_TRANSPORTS=tcp" in refused.output
     ranks = cluster.start_ranks(2, "--timeout-ms", "20000", "--network-only", "--hold")
     cluster.wait_until(
         lambda: cluster.servers()["alpha"]["load"]["transports"].startswith("sockets, encrypted: tcp/lo"),

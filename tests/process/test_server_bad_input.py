@@ -60,7 +60,14 @@ def test_rdma_where_there_is_none(cluster: Cluster):
     server = cluster.launch_server("--transports", "rc", scheduler=NO_SCHEDULER)
     assert server.wait() == 1
     assert 'UCX has no transport for transports="rc"' in last_line(server)
-    assert "add tcp to the list to allow that instead" in last_line(server)
+    assert "without RDMA use transports=tcp" in last_line(server)
+
+
+@pytest.mark.parametrize("wrong", ["rc,tcp", "all", "carrierpigeon"])
+def test_transports_that_are_not_rdma_alone(cluster: Cluster, wrong: str):
+    server = cluster.launch_server("--transports", wrong, scheduler=NO_SCHEDULER)
+    assert server.wait() == 1
+    assert f'transports="{wrong}": give tcp alone, for sockets, or transports of UCX over RDMA' in last_line(server)
 
 
 @pytest.mark.parametrize("wrong", ["0.0.0.0", "::", "localhost", "127.0.0.1:80", "nonsense"])

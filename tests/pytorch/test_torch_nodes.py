@@ -50,7 +50,7 @@ class Container(Node):
         call_libc("unshare", CLONE_NEWNS)
         call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
         call_libc("mount", bytes(self.hosts), b"/etc/hosts", None, MS_BIND, None)
-        mount_own_sys()  # where UCX looks for devices
+        mount_own_sys()
         call_libc("unshare", CLONE_NEWUTS)
         call_libc("sethostname", self.name.encode(), len(self.name))
 

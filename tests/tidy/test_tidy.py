@@ -57,7 +57,7 @@ MAY_INCLUDE = {
     "net/loopback": {"core", "net", "process"},
     "net/shm": {"core", "net", "process"},
     "net/tcp": {"core", "net", "process"},
-    "net/ucx": {"core", "net", "process"},
+    "net/ucx": {"core", "net", "net/tcp", "process"},
     "net/data_plane": {"core", "net", "process", "net/shm", "net/tcp", "net/ucx"},
     # The roles' rooms: what is decided, how it is carried out, and what stands around it.
     "server/machine": {"core", "reduce"},

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "absl/strings/str_cat.h"
-#include "worker/device/library_function.h"
+#include "process/library_function.h"
 
 namespace shoal::nccl {
 namespace {

@@ -13,9 +13,9 @@
 namespace shoal {
 namespace {
 
-bool IsTcp(const std::string& transports) { return transports == "tcp" || transports == "ucx-tcp"; }
+bool IsTcp(const std::string& transports) { return transports == "tcp"; }
 
-// With RDMA the devices of UCX that carry payload have a port ("mlx5_0:1"); others beside them only make connections.
+// With RDMA the devices that carry payload have a port ("mlx5_0:1"); one without is for the sockets beside them.
 std::vector<std::string> CardsOf(const std::string& devices, bool is_tcp) {
   std::vector<std::string> cards;
   for (std::string& device : std::vector<std::string>(absl::StrSplit(devices, ','))) {

@@ -19,8 +19,8 @@ struct NetworkCard {
 // `devices` has the devices of the node's cards. With commas between them ("eth0,eth1") every rank may use all of them.
 // With slashes ("mlx5_0:1/mlx5_1:1") the ranks of the node are dealt over them in blocks: with 8 ranks and two cards
 // the first four use the first one, which is how GPUs and cards are usually numbered and connected. Another order of
-// the names, or naming one several times, gives another deal. `transports` is UCX's list: over TCP the kernel's routes
-// choose a connection's card, so there nothing can be dealt.
+// the names, or naming one several times, gives another deal. `transports` as DataPlaneOptions has them: over TCP the
+// kernel's routes choose a connection's card, so there nothing can be dealt.
 //
 // InvalidArgument: a name is empty, or devices are to be dealt and the transport is TCP, or `local_rank` is not below
 // `local_world_size` (0: not known).

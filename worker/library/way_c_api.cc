@@ -37,14 +37,12 @@ absl::Status MeasureWayInto(const shoal_way_options* options, shoal_way* way) {
   data_plane.network.transports = OptionalText(options->transports, data_plane.network.transports);
   RankKeys keys;
   data_plane.keys = &keys;
-  if (NeedsKeys(data_plane.network.transports)) {
-    const absl::StatusOr<std::string> scheduler =
-        RequiredText(options->scheduler, "options->scheduler", kMaxAddressesBytes);
-    if (!scheduler.ok()) return scheduler.status();
-    absl::StatusOr<ConnectionTicket> ticket = GetTicket(*scheduler, DeadlineIn(to_measure.connect_timeout_ms));
-    if (!ticket.ok()) return ticket.status();
-    keys.SetTicket(*std::move(ticket));
-  }
+  const absl::StatusOr<std::string> scheduler =
+      RequiredText(options->scheduler, "options->scheduler", kMaxAddressesBytes);
+  if (!scheduler.ok()) return scheduler.status();
+  absl::StatusOr<ConnectionTicket> ticket = GetTicket(*scheduler, DeadlineIn(to_measure.connect_timeout_ms));
+  if (!ticket.ok()) return ticket.status();
+  keys.SetTicket(*std::move(ticket));
   const absl::StatusOr<std::unique_ptr<Transport>> transport = MakeDataPlaneTransport(data_plane);
   if (!transport.ok()) return transport.status();
   const absl::StatusOr<WayFacts> facts = MeasureWay(to_measure, transport->get());

@@ -271,11 +271,6 @@ uint32_t shoal_abi_version(void) { return SHOAL_ABI_VERSION; }
 
 const char* shoal_version(void) { return shoal::kSoftwareVersion; }
 
-const char* shoal_network_version(void) {
-  static const std::string& version = *new std::string(shoal::NetworkVersion());
-  return version.c_str();
-}
-
 const char* shoal_code_name(shoal_code code) {
   static constexpr const char* kNames[] = {
       "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",

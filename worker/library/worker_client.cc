@@ -166,7 +166,7 @@ absl::Status WorkerClient::Start() {
                  .colocates_without_servers = options_.colocate_without_servers,
                  .node_reduce = NodeReduceRequestOf(options_.node_reduce, CanNodeReduce(options_.node_reduce)),
                  .local_world_size = options_.local_world_size,
-                 .can_encrypt = NeedsKeys(options_.transports)},
+                 .can_encrypt = CanEncrypt(options_.transports)},
       .min_servers = options_.min_servers,
       .timeout_ms = options_.timeout_ms,
       .jitter_seed = incarnation_.value()};

@@ -1,4 +1,5 @@
-// The transport that the product runs on: UCX between nodes, shared memory within one, here over the loopback device.
+// The transport that the product runs on: sockets between nodes, shared memory within one, here over the loopback
+// device.
 #include "net/data_plane/combined_transport.h"
 
 #include <atomic>

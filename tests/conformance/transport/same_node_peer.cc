@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "net/data_plane/data_plane.h"
-#include "net/ucx/ucx_environment.h"
+#include "net/ucx/ucx_api.h"
 #include "net/wake_up.h"
 #include "tests/conformance/transport/tcp_under_test.h"
 
@@ -116,7 +116,7 @@ int Run(const std::string& address, const std::string& mode) {
 }  // namespace shoal
 
 int main(int argc, char** argv) {
-  shoal::PrepareUcxEnvironment(argv);
+  shoal::PrepareUcxEnvironment();
   if (argc < 3 || argc > 4) {
     fprintf(stderr, "usage: %s ADDRESS send|region|accept|fork [UID]\n", argv[0]);
     return 1;

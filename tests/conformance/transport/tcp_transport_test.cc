@@ -58,6 +58,21 @@ TEST_P(TcpTransportTest, Ipv6) {
   EXPECT_TRUE(a.received()[0].payload == payload);
 }
 
+TEST_P(TcpTransportTest, APeerThatMovesPayloadsOtherwiseIsRefusedByName) {
+  TcpTransportOptions options = TcpUnderTest(GetParam().name == "Sealed");
+  options.carries = "pigeons";
+  Node& a = *nodes_.emplace_back(std::make_unique<Node>(MakeTcpUnderTest(options)));
+  Node& b = MakeNode();
+  for (const auto& [from, to] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    const absl::StatusOr<PeerId> peer = from->transport().Connect(to->transport().listen_address());
+    ASSERT_TRUE(peer.ok()) << peer.status();
+    ASSERT_TRUE(PollUntil("the refusal", [&] { return from->IsDown(*peer); }));
+    EXPECT_TRUE(absl::IsFailedPrecondition(from->WhyDown(*peer))) << from->WhyDown(*peer);
+    EXPECT_NE(from->WhyDown(*peer).ToString().find("compare their transports"), std::string::npos);
+    EXPECT_EQ(to->Count(TransportEventKind::kPeerUp), 0u);
+  }
+}
+
 TEST(TcpTransportOptionsTest, BadOptionsAreRefusedWithTheirName) {
   const std::unique_ptr<Transport> first = MakeTcpUnderTest(TcpUnderTest(false));
   const auto refusal = [](auto change) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "net/ucx/ucx_environment.h"
+#include "net/ucx/ucx_api.h"
 #include "net/wake_up.h"
 #include "tests/conformance/transport/transports_of_processes.h"
 
@@ -69,7 +69,7 @@ int Run(const std::string& address, const std::string& mode, const std::string& 
 }  // namespace shoal
 
 int main(int argc, char** argv) {
-  shoal::PrepareUcxEnvironment(argv);
+  shoal::PrepareUcxEnvironment();
   if (argc != 4) {
     fprintf(stderr, "usage: %s ADDRESS offer|accept|stop KIND\n", argv[0]);
     return 1;

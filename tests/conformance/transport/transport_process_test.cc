@@ -40,7 +40,7 @@ class TransportProcessTest : public testing::TestWithParam<TransportKind> {
   std::unique_ptr<PeerProcess> process_;  // ends before the node
 };
 
-INSTANTIATE_TEST_SUITE_P(UcxTcp, TransportProcessTest, testing::ValuesIn(UcxOfProcesses()), TransportKindName);
+INSTANTIATE_TEST_SUITE_P(Ucx, TransportProcessTest, testing::ValuesIn(UcxOfProcesses()), TransportKindName);
 INSTANTIATE_TEST_SUITE_P(Tcp, TransportProcessTest, testing::ValuesIn(TcpOfProcesses()), TransportKindName);
 
 TEST_P(TransportProcessTest, T1KilledBetweenOfferAndAccept) {

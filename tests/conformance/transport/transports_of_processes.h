@@ -11,7 +11,10 @@
 
 namespace shoal {
 
-inline std::vector<TransportKind> UcxOfProcesses() { return {UcxKind("Rendezvous", 0), UcxKind("Eager", SIZE_MAX)}; }
+inline std::vector<TransportKind> UcxOfProcesses() {
+  if (!ThereIsUcxToTest()) return {};
+  return {UcxKind("Rendezvous", 0), UcxKind("Eager", SIZE_MAX)};
+}
 inline std::vector<TransportKind> TcpOfProcesses() { return {TcpKind("Bare", false), TcpKind("Sealed", true)}; }
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// The transport that the UCX suites run on: TCP over the loopback device, or what the environment names, by which
-// tests/rdma runs them over RDMA devices. Tests of what TCP or the loopback device alone does don't use this.
+// The transport that the UCX suites run on, over the RDMA devices that the environment names (tests/rdma). Without
+// SHOAL_TEST_TRANSPORTS there is none.
 #ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_UCX_UNDER_TEST_H_
 #define SHOAL_TESTS_CONFORMANCE_TRANSPORT_UCX_UNDER_TEST_H_
 
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "net/ucx/ucx_transport.h"
+#include "tests/conformance/transport/tcp_under_test.h"
 #include "tests/conformance/transport/transport_harness.h"
 
 namespace shoal {
@@ -21,11 +22,14 @@ inline std::string FromEnvironment(const char* name, const std::string& otherwis
 
 inline UcxTransportOptions UcxUnderTest() {
   UcxTransportOptions options;
-  options.listen_ip = FromEnvironment("SHOAL_TEST_LISTEN_IP", "127.0.0.1");
-  options.net_device = FromEnvironment("SHOAL_TEST_NET_DEVICE", "lo");
-  options.transports = FromEnvironment("SHOAL_TEST_TRANSPORTS", "tcp");
+  options.listen_ip = FromEnvironment("SHOAL_TEST_LISTEN_IP", "");
+  options.net_device = FromEnvironment("SHOAL_TEST_NET_DEVICE", "");
+  options.transports = FromEnvironment("SHOAL_TEST_TRANSPORTS", "");
+  options.keys = TcpUnderTest(/*seals=*/false).keys;
   return options;
 }
+
+inline bool ThereIsUcxToTest() { return !UcxUnderTest().transports.empty(); }
 
 // An emulated machine has neither the memory for so many RDMA devices' buffers as the suite would like, nor the time.
 inline size_t ManyPeersUnderTest() { return std::stoul(FromEnvironment("SHOAL_TEST_MANY_PEERS", "64")); }

@@ -34,7 +34,7 @@ inline Examination Healthy() {
   server->set_node("rack1");
   server->set_state("live");
   server->set_software_version(kSoftwareVersion);
-  server->set_transports("ucx 1.13.1: tcp (not connected), 0 of 0 peers on the same node");
+  server->set_transports("sockets: tcp (not connected), 0 of 0 peers on the same node");
   server->add_addresses("10.0.0.11:4567");
   server->add_addresses("10.0.0.11:4568");
   seen.ways = {GoodWay("10.0.0.11:4567"), GoodWay("10.0.0.11:4568")};

@@ -107,25 +107,6 @@ inline size_t OpenDescriptors() {
   return count;
 }
 
-// Where this process listens: all of its transports, with the ports that UCX has opened for itself.
-inline std::vector<std::string> ListeningAddresses() {
-  std::vector<std::string> addresses;
-  DIR* descriptors = opendir("/proc/self/fd");
-  while (const dirent* entry = readdir(descriptors)) {
-    const int fd = atoi(entry->d_name);
-    int listens = 0;
-    socklen_t length = sizeof(listens);
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) continue;
-    SocketAddress bound;
-    bound.length = sizeof(bound.storage);
-    if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) continue;
-    const std::string address = FormatSocketAddress(bound.storage);
-    if (address != "?") addresses.push_back(address);
-  }
-  closedir(descriptors);
-  return addresses;
-}
-
 }  // namespace shoal
 
 #endif  // SHOAL_TESTS_UNIT_NET_RAW_SOCKET_H_

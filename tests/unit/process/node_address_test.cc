@@ -69,10 +69,5 @@ TEST(AdvertisedAddressTest, WhatWorkersCannotUseIsRefused) {
   }
 }
 
-TEST(DevicesWithLink, AreThoseThatCanBeUsedNow) {
-  EXPECT_TRUE(DevicesWithLink().contains("lo"));
-  EXPECT_FALSE(DevicesWithLink().contains("eth999"));
-}
-
 }  // namespace
 }  // namespace shoal

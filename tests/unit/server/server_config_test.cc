@@ -58,7 +58,7 @@ TEST_F(ServerConfigTest, EveryOptionCanComeFromTheEnvironment) {
                   {"SHOAL_SERVER_SLOT_MEMORY", "1G"},
                   {"SHOAL_SERVER_PORT_BASE", "20000"},
                   {"SHOAL_SERVER_NET_DEVICE", "eth0"},
-                  {"SHOAL_SERVER_TRANSPORTS", "rc,tcp"},
+                  {"SHOAL_SERVER_TRANSPORTS", "rc,ud"},
                   {"SHOAL_SERVER_WEIGHT", "3"},
                   {"SHOAL_SERVER_TIMEOUT", "1000"},
                   {"SHOAL_SERVER_DRAIN_TIMEOUT", "0"}};
@@ -70,7 +70,7 @@ TEST_F(ServerConfigTest, EveryOptionCanComeFromTheEnvironment) {
   EXPECT_EQ(config_.slot_memory_bytes, 1u << 30);
   EXPECT_EQ(config_.port_base, 20000u);
   EXPECT_EQ(config_.net_device, "eth0");
-  EXPECT_EQ(config_.transports, "rc,tcp");
+  EXPECT_EQ(config_.transports, "rc,ud");
   EXPECT_EQ(config_.weight, 3u);
   EXPECT_EQ(config_.timeout_ms, 1000u);
   EXPECT_EQ(config_.drain_timeout_ms, 0u);

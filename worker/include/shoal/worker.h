@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 16
+#define SHOAL_ABI_VERSION 17
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -90,8 +90,6 @@ typedef struct shoal_service
 
 SHOAL_API uint32_t shoal_abi_version(void);
 SHOAL_API const char* shoal_version(void);
-/* What moves data between nodes: "ucx 1.13.1". */
-SHOAL_API const char* shoal_network_version(void);
 SHOAL_API const char* shoal_code_name(shoal_code code);
 
 /* ---- joining a job ---- */
@@ -154,7 +152,7 @@ typedef struct shoal_worker_options {
    * ("mlx5_0:1/mlx5_1:1", not over TCP) the ranks are dealt over them in blocks: with 8 ranks and two cards the first
    * four use the first one. */
   const char* net_device;
-  const char* transports; /* as the servers have it: "tcp", or a list of UCX's transports; NULL: "tcp" */
+  const char* transports; /* as the servers have it: "tcp", or RDMA transports of UCX such as "rc"; NULL: "tcp" */
   uint32_t network_only;  /* not 0: use the network also to servers of this node, instead of shared memory */
   shoal_colocation colocation;
   const char* server_address; /* IP at which a colocated server is reached; NULL: that of net_device, or the one from
@@ -400,7 +398,7 @@ SHOAL_API uint32_t shoal_worker_server_statistics(shoal_worker* worker, shoal_se
 
 typedef struct shoal_way_options {
   const char* addresses;  /* "ip:port,ip:port": one server's I/O threads, all of which are sent to at once */
-  const char* scheduler;  /* "host:port": the one that the server is registered with; may be NULL for UCX */
+  const char* scheduler;  /* "host:port": the one that the server is registered with */
   const char* net_device; /* one, as in shoal_worker_options */
   const char* transports;
   uint64_t connect_timeout_ms; /* 0 means 5000 */

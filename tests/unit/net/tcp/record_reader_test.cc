@@ -174,6 +174,14 @@ TEST(RecordTest, TwoReleasesAgreeOnTheNewestVersionThatBothSpeak) {
   EXPECT_FALSE(VersionOfWelcome(WelcomeBody(kNewestTcpVersion + 1)).ok());
 }
 
+TEST(RecordTest, AGreetingSaysWhatCarriesPayloads) {
+  EXPECT_EQ(WhatGreetingCarries(GreetingBody({})), "");
+  EXPECT_EQ(WhatGreetingCarries(GreetingBody({}, "ucx=1.22 transports=rc")), "ucx=1.22 transports=rc");
+  EXPECT_EQ(WhatGreetingCarries(GreetingBody({}, "a\x1b[2J")), "a?[2J");
+  EXPECT_EQ(GreetingBody({}, std::string(10'000, 'x')).size(), kMaxNoteBytes);
+  EXPECT_EQ(WhatGreetingCarries({}), "");
+}
+
 TEST(RecordTest, ARefusalKeepsItsReason) {
   const absl::Status never = ReasonOfRefusal(RefusalBody(absl::FailedPreconditionError("another version")));
   EXPECT_EQ(never, absl::FailedPreconditionError("another version"));

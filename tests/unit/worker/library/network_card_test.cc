@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kRdma = "rc,tcp";
+const std::string kRdma = "rc";
 
 std::vector<std::string> Deal(const std::string& devices, uint32_t ranks) {
   std::vector<std::string> dealt;

@@ -86,14 +86,5 @@ TEST(WayTest, WrongOptionsAreNamed) {
   EXPECT_THAT(Measure(options).message, HasSubstr("the scheduler at 127.0.0.1:1 gives no ticket"));
 }
 
-// Of UCX the server's keys are no matter.
-TEST(WayTest, OverUcxItNeedsNoScheduler) {
-  const std::string address = TheCluster().server_address(0);
-  shoal_way_options options = To(address);
-  options.scheduler = nullptr;
-  options.transports = "ucx-tcp";
-  EXPECT_THAT(Measure(options).message, HasSubstr("compare its --transports"));
-}
-
 }  // namespace
 }  // namespace shoal

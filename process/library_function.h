@@ -1,7 +1,7 @@
-// The functions of a library that is loaded while the program runs: CUDA's driver and NCCL, of which a machine may have
-// none. Thread-safe.
-#ifndef SHOAL_WORKER_DEVICE_LIBRARY_FUNCTION_H_
-#define SHOAL_WORKER_DEVICE_LIBRARY_FUNCTION_H_
+// The functions of a library that is loaded while the program runs: CUDA's driver, NCCL and UCX, of which a machine may
+// have none. Thread-safe.
+#ifndef SHOAL_PROCESS_LIBRARY_FUNCTION_H_
+#define SHOAL_PROCESS_LIBRARY_FUNCTION_H_
 
 #include <dlfcn.h>
 
@@ -20,4 +20,4 @@ bool FindFunction(void* library, const char* name, Function* function, std::stri
 
 }  // namespace shoal
 
-#endif  // SHOAL_WORKER_DEVICE_LIBRARY_FUNCTION_H_
+#endif  // SHOAL_PROCESS_LIBRARY_FUNCTION_H_
