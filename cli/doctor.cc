@@ -35,6 +35,8 @@ constexpr char kFixOfLoopback[] =
 constexpr uint64_t kFilesOfAProgram = 256;
 constexpr uint64_t kFilesOfAnIoThread = 4;
 constexpr uint32_t kUsualMtu = 1500;
+// Two of the largest chunks that flow plans choose, which is what a connection has under way.
+constexpr uint64_t kLeastTcpBufferBytes = uint64_t{1} << 20;
 constexpr uint64_t kFastDeviceMbit = 25'000;
 // Headers take a sixteenth of what crosses an Ethernet link, and something else is always under way.
 constexpr double kFullLink = 0.8;
@@ -264,6 +266,36 @@ void JudgeDevices(const std::vector<Way>& ways, Findings* findings) {
   }
 }
 
+void JudgeOffloads(const std::vector<Way>& ways, Findings* findings) {
+  std::map<std::string, std::vector<std::string>> off;
+  for (const Way& way : ways) {
+    if (way.outcome == Way::Outcome::kReached && !way.within_node && !way.device.empty()) {
+      off[way.device] = way.device_offloads_off;
+    }
+  }
+  for (const auto& [device, missing] : off) {
+    if (missing.empty()) {
+      findings->Good("offloads", absl::StrCat(device, ": gso and gro are on"));
+      continue;
+    }
+    findings->Warn("offloads", absl::StrCat(device, ": ", absl::StrJoin(missing, " and "), " turned off"),
+                   absl::StrCat("ethtool -K ", device,
+                                " gso on gro on: without it the kernel handles each packet by "
+                                "itself, which takes several times the processor time"));
+  }
+}
+
+void JudgeTcpBuffers(const NodeSettings& node, Findings* findings) {
+  for (const auto& [setting, bytes] :
+       {std::pair("tcp_wmem", node.tcp_send_buffer_bytes), std::pair("tcp_rmem", node.tcp_receive_buffer_bytes)}) {
+    if (bytes == 0 || bytes >= kLeastTcpBufferBytes) continue;
+    findings->Warn("tcp",
+                   absl::StrCat("a connection keeps at most ", bytes, " bytes (net.ipv4.", setting,
+                                "), less than the chunks that fast links are given"),
+                   absl::StrCat("sysctl -w net.ipv4.", setting, "='4096 131072 6291456', the kernel's own"));
+  }
+}
+
 void JudgeTcp(const Examination& seen, Findings* findings) {
   std::set<std::string> algorithms;
   for (const Way& way : seen.ways) {
@@ -281,6 +313,7 @@ void JudgeTcp(const Examination& seen, Findings* findings) {
     findings->Warn("tcp", "connections start slowly again after each pause, as between training steps",
                    "sysctl -w net.ipv4.tcp_slow_start_after_idle=0");
   }
+  JudgeTcpBuffers(seen.node, findings);
 }
 
 void JudgeLimits(const Examination& seen, Findings* findings) {
@@ -394,6 +427,7 @@ std::vector<Finding> Judge(const Examination& examination) {
     JudgeRefusedServers(examination.cluster, &findings);
     JudgeBandwidths(examination, &findings);
     JudgeDevices(examination.ways, &findings);
+    JudgeOffloads(examination.ways, &findings);
     JudgeTcp(examination, &findings);
   }
   JudgeLimits(examination, &findings);

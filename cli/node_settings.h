@@ -13,6 +13,9 @@ struct NodeSettings {
       0;  // that this process may have, as a program that the same shell starts; UINT64_MAX: any number
   bool may_lock_for_rdma = true;       // as much memory as the data plane wants where it uses RDMA
   bool slow_start_after_idle = false;  // of TCP connections
+  // That a TCP connection may come to keep for what goes and for what comes; 0: not known.
+  uint64_t tcp_send_buffer_bytes = 0;
+  uint64_t tcp_receive_buffer_bytes = 0;
   std::vector<std::string> rdma_devices;
 };
 

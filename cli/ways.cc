@@ -1,9 +1,13 @@
 #include "cli/ways.h"
 
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -137,6 +141,15 @@ class Attempt {
     if (getsockopt(fd_, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0) way_.congestion_control = name;
   }
 
+  // Not where the kernel does not say.
+  bool IsOff(const std::string& device, uint32_t question) const {
+    ethtool_value asked{.cmd = question};
+    ifreq request{};
+    device.copy(request.ifr_name, sizeof(request.ifr_name) - 1);
+    request.ifr_data = reinterpret_cast<char*>(&asked);
+    return ioctl(fd_, SIOCETHTOOL, &request) == 0 && asked.data == 0;
+  }
+
   void NoteDevice() {
     SocketAddress own;
     own.length = sizeof(own.storage);
@@ -148,6 +161,8 @@ class Attempt {
     way_.device = found->second;
     way_.device_mtu = static_cast<uint32_t>(ReadNumber(way_.device, "mtu"));
     way_.device_mbit = ReadNumber(way_.device, "speed");
+    if (IsOff(way_.device, ETHTOOL_GGSO)) way_.device_offloads_off.emplace_back("gso");
+    if (IsOff(way_.device, ETHTOOL_GGRO)) way_.device_offloads_off.emplace_back("gro");
   }
 
   Way& way_;

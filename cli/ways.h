@@ -21,9 +21,11 @@ struct Way {
   bool within_node = false;    // the address is one of this node's own
   uint64_t round_trip_us = 0;  // by TCP
   std::string congestion_control;
-  std::string device;          // of this node, with the address that the connection has; empty: not known
-  uint32_t device_mtu = 0;     // 0: not known
-  uint64_t device_mbit = 0;    // what the device says of its rate; 0: nothing
+  std::string device;        // of this node, with the address that the connection has; empty: not known
+  uint32_t device_mtu = 0;   // 0: not known
+  uint64_t device_mbit = 0;  // what the device says of its rate; 0: nothing
+  // Of "gso" and "gro", which hand many packets through the kernel as one: what the device has turned off.
+  std::vector<std::string> device_offloads_off;
   uint32_t segment_bytes = 0;  // that TCP sends at a time; 0: not known
   uint32_t offered_bytes = 0;  // and that this end would take: more than `segment_bytes` if the way or the other end
                                // takes less

@@ -229,6 +229,25 @@ TEST(DoctorTest, ANarrowWayAndASmallMtuOnAFastDeviceCost) {
   EXPECT_THAT(Judge(seen), Not(Contains(Field("check", &Finding::check, "mtu")))) << "nothing is known of it";
 }
 
+TEST(DoctorTest, OffloadsThatAreOffCost) {
+  Examination seen = Healthy();
+  EXPECT_THAT(Judge(seen), Contains(Is("offloads", Verdict::kGood, "eth0: gso and gro are on")));
+  for (Way& way : seen.ways) way.device_offloads_off = {"gso", "gro"};
+  EXPECT_THAT(Judge(seen), Contains(Is("offloads", Verdict::kWarning, "eth0: gso and gro turned off", "ethtool -K")));
+  for (Way& way : seen.ways) way.within_node = true;
+  EXPECT_THAT(Judge(seen), Not(Contains(Field("check", &Finding::check, "offloads"))));
+}
+
+TEST(DoctorTest, SmallTcpBuffersAreNamed) {
+  Examination seen = Healthy();
+  seen.node.tcp_send_buffer_bytes = 4 << 20;
+  seen.node.tcp_receive_buffer_bytes = 6 << 20;
+  EXPECT_THAT(Judge(seen), Not(Contains(Is("tcp", Verdict::kWarning, ""))));
+  seen.node.tcp_receive_buffer_bytes = 262144;
+  EXPECT_THAT(Judge(seen),
+              Contains(Is("tcp", Verdict::kWarning, "at most 262144 bytes (net.ipv4.tcp_rmem)", "sysctl")));
+}
+
 TEST(DoctorTest, TcpIsJudgedWhereTheDataLeavesTheNode) {
   Examination seen = Healthy();
   seen.ways[1].congestion_control = "bbr";
@@ -324,12 +343,17 @@ TEST(NodeSettingsTest, AreReadFromTheKernelsFiles) {
   std::filesystem::create_directories(root + "sys/class/infiniband/mlx5_1");
   std::filesystem::create_directories(root + "sys/class/infiniband/mlx5_0");
   std::ofstream(root + "proc/sys/net/ipv4/tcp_slow_start_after_idle") << "1\n";
+  std::ofstream(root + "proc/sys/net/ipv4/tcp_wmem") << "4096\t16384\t4194304\n";
+  std::ofstream(root + "proc/sys/net/ipv4/tcp_rmem") << "4096\t131072\t33554432\n";
   const NodeSettings settings = ReadNodeSettings(root);
   EXPECT_TRUE(settings.slow_start_after_idle);
+  EXPECT_EQ(settings.tcp_send_buffer_bytes, 4194304u);
+  EXPECT_EQ(settings.tcp_receive_buffer_bytes, 33554432u);
   EXPECT_THAT(settings.rdma_devices, ElementsAre("mlx5_0", "mlx5_1"));
   EXPECT_GT(settings.open_files, 0u);
   const NodeSettings nothing = ReadNodeSettings(root + "nothing/");
   EXPECT_FALSE(nothing.slow_start_after_idle);
+  EXPECT_EQ(nothing.tcp_send_buffer_bytes, 0u);
   EXPECT_THAT(nothing.rdma_devices, IsEmpty());
   std::filesystem::remove_all(root);
 }
