@@ -45,9 +45,11 @@ class SchedulerAway:
     steps: int = 0
 
     def strike(self, cluster: Cluster, training: Training) -> dict:
+        # Steps go on while it is killed, and after the last but one the training waits for the end of this fault.
+        until_step = min(training.read_steps_done() + self.steps, cluster.shape.steps - 1)
         began_at = cluster.kill_scheduler()
         time.sleep(max(0.0, began_at + self.seconds - time.monotonic()))
-        training.wait_for_step(training.read_steps_done() + self.steps)
+        training.wait_for_step(until_step)
         cluster.restart_scheduler()
         return {"kind": "scheduler away", "began_at": began_at, "ended_at": time.monotonic()}
 
