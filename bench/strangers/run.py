@@ -12,6 +12,7 @@ import argparse
 import datetime
 import json
 import pathlib
+import re
 import resource
 import socket
 import statistics
@@ -30,7 +31,7 @@ from machine import begin_report
 
 RESULTS = ROOT / "bench" / "results"
 RANKS, SERVERS, LINK_MBIT = 4, 2, 100
-SIZE, OPS = "25M", 12
+SIZE_MIB, OPS = 25, 12
 MOST_SLOWDOWN = 1.2
 MOST_GROWTH_BYTES = 16 << 20
 STAYS_S = 1.0  # a stranger that neither side has sent away
@@ -66,7 +67,7 @@ def reduce(cluster: Cluster, job: str, strangers: int, addresses: list[str]) -> 
     flood = None
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report"
-        options = ["--job", job, "-b", SIZE, "-n", str(OPS), "-w", "1", "-c", "1", "--json", str(report)]
+        options = ["--job", job, "-b", f"{SIZE_MIB}M", "-n", str(OPS), "-w", "1", "-c", "1", "--json", str(report)]
         ranks = cluster.start_perf_ranks_on(ranks_of, *options)
         if strangers:
             command = [sys.executable, __file__, "--come-to", ",".join(addresses), "--strangers", str(strangers)]
@@ -96,7 +97,14 @@ def measure(strangers: int, rounds: int) -> dict:
                 print(f"{kind}: {step_ms(found[kind][-1]):.0f} ms", flush=True)
         for name, process in watched.items():
             found["resident_bytes"][name] = [before[name], process.resident_bytes()]
+        found["turned_away"] = sum(turned_away(watched[node.name]) for node in network.servers)
         return found
+
+
+def turned_away(server: Process) -> int:
+    """Connections that the server says it has closed. Those that went before their first word are none."""
+    said = re.findall(r"strangers-turned-away: (\d+) connections so far", server.output)
+    return int(said[-1]) if said else 0
 
 
 def step_ms(report: dict) -> float:
@@ -117,6 +125,8 @@ def shown(found: dict) -> list[str]:
     wrong = []
     if any(report["wrong"] for report in reports) or len({each["results"][0]["digest"] for each in reports}) > 1:
         wrong.append("sums were wrong, or not the same")
+    if found["turned_away"] == 0:
+        wrong.append("no server has seen a stranger")
     if slowdown(found) > MOST_SLOWDOWN:
         wrong.append(f"a step takes {slowdown(found):.2f} times as long")
     for name, (before, after) in found["resident_bytes"].items():
@@ -143,9 +153,10 @@ def page_of(report: dict) -> str:
             f"`{report['command']}`, {report['started_at']}, commit {machine['commit']} with {machine['changed_files']}"
             f" changed files, {machine['cpu_model']}, {machine['cpu_count']} cores.",
             "",
-            f"{RANKS} ranks and {SERVERS} servers on links of {LINK_MBIT} Mbit/s reduce {SIZE}iB, {OPS} times in each"
-            f" run. In every other run {report['strangers']} strangers come meanwhile to the ports of the servers and"
-            f" the scheduler. {changed}. A step takes {slowdown(found):.3f} times as long with them.",
+            f"{RANKS} ranks and {SERVERS} servers on links of {LINK_MBIT} Mbit/s reduce {SIZE_MIB} MiB, {OPS} times in"
+            f" each run. In every other run {report['strangers']} strangers come meanwhile to the ports of the servers"
+            f" and the scheduler; the servers closed {found['turned_away']} connections. {changed}. A step takes"
+            f" {slowdown(found):.3f} times as long with them.",
             "",
             "| | median of a step (ms) | of each run |",
             "|---|---:|---|",
