@@ -2,6 +2,7 @@
 
 import datetime
 import importlib.metadata
+import json
 import os
 import pathlib
 import platform
@@ -38,6 +39,21 @@ def commit_of_programs(folder: pathlib.Path) -> str:
 
 def load_average_1min() -> float:
     return os.getloadavg()[0]
+
+
+def measured_by(report: dict) -> str:
+    machine = report["machine"]
+    return (
+        f"`{report['command']}`, {report['started_at']}, commit {machine['commit']} with {machine['changed_files']}"
+        f" changed files, {machine['cpu_model']}, {machine['cpu_count']} cores."
+    )
+
+
+def write_result(report: dict, page: str, folder: pathlib.Path) -> None:
+    """PART_DATE.json and .md."""
+    stem = folder / f"{report['part']}_{report['started_at'].partition('T')[0]}"
+    stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    stem.with_suffix(".md").write_text(page, encoding="utf-8")
 
 
 def begin_report(part: str, title: str, started: datetime.datetime, command: str, root: pathlib.Path) -> dict:

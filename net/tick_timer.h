@@ -19,6 +19,7 @@ class TickTimer {
   // It ticks a second from now, and then each second. Nothing happens if it runs.
   void Start();
   void Stop();
+  bool runs() const { return runs_; }
   // It has ticked; say so before you look at what is due.
   void Drain();
 

@@ -9,7 +9,6 @@ memory were not flat after the first tenth.
 
 import argparse
 import datetime
-import json
 import pathlib
 import sys
 import tempfile
@@ -19,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 from hosts.cluster import Cluster
-from machine import begin_report
+from machine import begin_report, measured_by, write_result
 
 RESULTS = ROOT / "bench" / "results"
 NAME = "closed-groups"
@@ -85,7 +84,7 @@ def not_flat(lines: list[dict]) -> list[str]:
 
 
 def page_of(report: dict) -> str:
-    lines, machine = report["lines"], report["machine"]
+    lines = report["lines"]
     names = list(lines[0]["resident_bytes"])
     verdict = "; ".join(report["not_flat"]) or "Time, memory and state stayed flat"
     head = ["groups", "us each", "state (bytes)", *(f"{name} (MiB)" for name in names)]
@@ -103,8 +102,7 @@ def page_of(report: dict) -> str:
         [
             "# Groups that are made and closed",
             "",
-            f"`{report['command']}`, {report['started_at']}, commit {machine['commit']} with {machine['changed_files']}"
-            f" changed files, {machine['cpu_model']}, {machine['cpu_count']} cores.",
+            measured_by(report),
             "",
             f"A job of two ranks made and closed {lines[-1]['groups']} groups, one after the other, beside one that"
             " stayed open, which it used in the end; two servers, a scheduler with its state in a file, one node."
@@ -128,9 +126,7 @@ def main() -> int:
     report = begin_report(NAME, "Groups that are made and closed", started, command, ROOT)
     report["lines"] = measure(options.groups)
     report["not_flat"] = not_flat(report["lines"])
-    stem = RESULTS / f"{NAME}_{started.date().isoformat()}"
-    stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    stem.with_suffix(".md").write_text(page_of(report), encoding="utf-8")
+    write_result(report, page_of(report), RESULTS)
     print("\n".join(report["not_flat"]) or "flat")
     return 1 if report["not_flat"] else 0
 

@@ -27,7 +27,7 @@ from garbage import GARBAGE
 from hosts.cluster import Cluster
 from hosts.network import LinkShape, make_linked_nodes
 from hosts.process import Process
-from machine import begin_report
+from machine import begin_report, measured_by, write_result
 
 RESULTS = ROOT / "bench" / "results"
 RANKS, SERVERS, LINK_MBIT = 4, 2, 100
@@ -136,7 +136,7 @@ def shown(found: dict) -> list[str]:
 
 
 def page_of(report: dict) -> str:
-    found, machine = report["found"], report["machine"]
+    found = report["found"]
     changed = "; ".join(report["shown"]) or "All sums were right and the same"
     memory = [
         f"| {name} | {before / 2**20:.1f} | {after / 2**20:.1f} |"
@@ -150,8 +150,7 @@ def page_of(report: dict) -> str:
         [
             "# A job beside strangers",
             "",
-            f"`{report['command']}`, {report['started_at']}, commit {machine['commit']} with {machine['changed_files']}"
-            f" changed files, {machine['cpu_model']}, {machine['cpu_count']} cores.",
+            measured_by(report),
             "",
             f"{RANKS} ranks and {SERVERS} servers on links of {LINK_MBIT} Mbit/s reduce {SIZE_MIB} MiB, {OPS} times in"
             f" each run. In every other run {report['strangers']} strangers come meanwhile to the ports of the servers"
@@ -186,9 +185,7 @@ def main() -> int:
     report["strangers"] = options.strangers
     report["found"] = measure(options.strangers, options.rounds)
     report["shown"] = shown(report["found"])
-    stem = RESULTS / f"strangers_{started.date().isoformat()}"
-    stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    stem.with_suffix(".md").write_text(page_of(report), encoding="utf-8")
+    write_result(report, page_of(report), RESULTS)
     print("\n".join(report["shown"]) or "nothing showed")
     return 1 if report["shown"] else 0
 

@@ -184,8 +184,7 @@ class UcxTransport final : public Transport, private PayloadLender {
   std::unique_ptr<UcxWorker> ucx_;
   int polls_without_sockets_ = 0;
   uint64_t next_offer_ = 1;
-  absl::flat_hash_map<PeerId, std::string>
-      dialed_;  // the addresses of peers that were dialed, until net/tcp has them up
+  absl::flat_hash_map<PeerId, std::string> dialed_;  // addresses, until the peer is up or down
   absl::flat_hash_map<PeerId, std::unique_ptr<Peer>> peers_;
   absl::flat_hash_map<uint64_t, Peer*> peer_by_number_;
   std::vector<PeerId> to_answer_;  // those whose greeting has come

@@ -157,6 +157,7 @@ void UcxTransport::MarkUp(Peer& peer) {
 }
 
 void UcxTransport::EndLatePeers() {
+  if (!timer_.runs()) return;
   timer_.Drain();
   const Clock::time_point now = Clock::now();
   bool any_waits = false;
@@ -212,7 +213,7 @@ void UcxTransport::Close(PeerId peer_id) {
 
 void UcxTransport::EndPeer(Peer& peer, absl::Status why) {
   if (std::exchange(peer.ending_listed, true)) return;
-  // The first reason is the cause, unless it was our own user's wish.
+  // What Fail has noted is the cause.
   if (peer.state != PeerState::kEnding) peer.why_ended = std::move(why);
   peer.state = PeerState::kEnding;
   ending_.push_back(&peer);

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "core/ucx_release.h"
+#include "net/ucx/ucx_release.h"
 
 namespace shoal {
 namespace {

@@ -76,7 +76,7 @@ UcxTransport::~UcxTransport() {
 
 absl::StatusOr<UcxTransport::Peer*> UcxTransport::FindReadyPeer(PeerId peer_id) {
   const auto found = peers_.find(peer_id);
-  if (dialed_.contains(peer_id) || (found != peers_.end() && found->second->known_to_user == false)) {
+  if (dialed_.contains(peer_id) || (found != peers_.end() && !found->second->known_to_user)) {
     return absl::FailedPreconditionError(absl::StrCat("the connection ", peer_id.value(), " is not up yet"));
   }
   if (found == peers_.end() || found->second->state != PeerState::kUp) {

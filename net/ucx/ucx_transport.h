@@ -39,8 +39,6 @@ struct UcxTransportOptions {
   // those of UCX_NET_DEVICES if set, otherwise all that UCX finds.
   std::string net_device;
   std::string transports = "rc";  // as in UCX_TLS ("rc", "rc,ud", "dc"); both sides must have the same list
-  // 0: unknown. With many hundreds UCX prefers transports that share queue pairs.
-  size_t expected_peers = 0;
   size_t rendezvous_threshold_bytes = size_t{128} << 10;  // 0: all; SIZE_MAX: none
   ConnectionKeys* keys = nullptr;                         // outlives the transport
   TransportLimits limits;

@@ -29,15 +29,15 @@ absl::Status Modify(const UcxApi& api, ucp_config_t* config, const std::vector<U
 absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const UcxApi& api, const UcxTransportOptions& options,
                                                            const UcxSettings& settings, size_t max_header_bytes) {
   std::unique_ptr<UcxWorker> worker(new UcxWorker(api, settings));
-  if (absl::Status status = worker->MakeContext(options.expected_peers); !status.ok()) return status;
+  if (absl::Status status = worker->MakeContext(); !status.ok()) return status;
   if (absl::Status status = worker->MakeWorker(max_header_bytes); !status.ok()) return status;
   worker->RegisterRegion(options.region);
   return worker;
 }
 
-absl::Status UcxWorker::MakeContext(size_t expected_peers) {
+absl::Status UcxWorker::MakeContext() {
   std::vector<UcxSetting> settings = settings_.settings();
-  if (absl::Status status = InitUcx(expected_peers, settings); !status.ok()) return status;
+  if (absl::Status status = InitUcx(settings); !status.ok()) return status;
   transports_ = TransportsOf(api_, context_);
   if (transports_.empty()) return NoSuchTransport();
   if (!MayLock(kLockableBytesForRdma)) {
@@ -52,10 +52,10 @@ absl::Status UcxWorker::MakeContext(size_t expected_peers) {
   // UCX lists its transports only after it has started, and takes its settings only before.
   api_.ucp_cleanup(std::exchange(context_, nullptr));
   settings.insert(settings.end(), limits.begin(), limits.end());
-  return InitUcx(expected_peers, settings);
+  return InitUcx(settings);
 }
 
-absl::Status UcxWorker::InitUcx(size_t expected_peers, const std::vector<UcxSetting>& settings) {
+absl::Status UcxWorker::InitUcx(const std::vector<UcxSetting>& settings) {
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = api_.ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return absl::InvalidArgumentError(
@@ -67,10 +67,6 @@ absl::Status UcxWorker::InitUcx(size_t expected_peers, const std::vector<UcxSett
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-    if (expected_peers > 0) {
-      params.field_mask |= UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
-      params.estimated_num_eps = expected_peers;
-    }
     status = api_.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
   }
   api_.ucp_config_release(config);

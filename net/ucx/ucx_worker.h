@@ -45,8 +45,8 @@ class UcxWorker {
 
  private:
   UcxWorker(const UcxApi& api, const UcxSettings& settings) : api_(api), settings_(settings) {}
-  absl::Status MakeContext(size_t expected_peers);
-  absl::Status InitUcx(size_t expected_peers, const std::vector<UcxSetting>& settings);
+  absl::Status MakeContext();
+  absl::Status InitUcx(const std::vector<UcxSetting>& settings);
   absl::Status MakeWorker(size_t max_header_bytes);
   void RegisterRegion(std::span<std::byte> region);
   absl::Status NoSuchTransport() const;

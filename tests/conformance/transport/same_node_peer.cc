@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "net/data_plane/data_plane.h"
-#include "net/ucx/ucx_api.h"
 #include "net/wake_up.h"
 #include "tests/conformance/transport/tcp_under_test.h"
 
@@ -116,7 +115,6 @@ int Run(const std::string& address, const std::string& mode) {
 }  // namespace shoal
 
 int main(int argc, char** argv) {
-  shoal::PrepareUcxEnvironment();
   if (argc < 3 || argc > 4) {
     fprintf(stderr, "usage: %s ADDRESS send|region|accept|fork [UID]\n", argv[0]);
     return 1;

@@ -39,15 +39,6 @@ class RawSocket {
     return made;
   }
 
-  // Also to where the kernel does not answer: see IsConnected().
-  static RawSocket StartConnectingTo(const std::string& address) {
-    const absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
-    EXPECT_TRUE(parsed.ok()) << parsed.status();
-    RawSocket made(socket(parsed->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    connect(made.fd_, parsed->get(), parsed->length);
-    return made;
-  }
-
   static RawSocket ListenOnLoopback() {
     RawSocket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const absl::StatusOr<SocketAddress> any = MakeSocketAddress("127.0.0.1", 0);
@@ -87,12 +78,6 @@ class RawSocket {
   const Bytes& heard() const { return heard_; }
   void HangUp() const { shutdown(fd_, SHUT_RDWR); }
   int fd() const { return fd_; }
-
-  bool IsConnected() const {
-    sockaddr_storage peer{};
-    socklen_t length = sizeof(peer);
-    return getpeername(fd_, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
-  }
 
  private:
   int fd_;

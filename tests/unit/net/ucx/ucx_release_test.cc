@@ -1,4 +1,4 @@
-#include "core/ucx_release.h"
+#include "net/ucx/ucx_release.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // Which releases of UCX can be mixed in one cluster: a process refuses others. Pure.
-#ifndef SHOAL_CORE_UCX_RELEASE_H_
-#define SHOAL_CORE_UCX_RELEASE_H_
+#ifndef SHOAL_NET_UCX_UCX_RELEASE_H_
+#define SHOAL_NET_UCX_UCX_RELEASE_H_
 
 #include <cstdint>
 #include <optional>
@@ -40,4 +40,4 @@ inline std::string ReleasesThatAgree(UcxRelease release) {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CORE_UCX_RELEASE_H_
+#endif  // SHOAL_NET_UCX_UCX_RELEASE_H_
