@@ -209,8 +209,10 @@ void LatenessBook::CloseWindowIfOver(Now now) {
   last_.ops = window_ops_;
   last_.median_spacing_ns = MedianSpacingNs();
   last_.late_ranks.clear();
-  const auto least_ns =
-      std::max(static_cast<uint64_t>(kLeastShare * static_cast<double>(length_ns)), kStandsOut * MedianWaitedNs());
+  uint64_t longest_ns = 0;
+  for (const RankState& state : ranks_) longest_ns = std::max(longest_ns, state.WithoutLongestOpNs());
+  const auto least_ns = std::max({static_cast<uint64_t>(kLeastShare * static_cast<double>(length_ns)),
+                                  kStandsOut * MedianWaitedNs(), longest_ns / kHidden});
   for (RankState& state : ranks_) {
     if (state.WithoutLongestOpNs() >= least_ns) last_.late_ranks.push_back(state.window);
     state.window = {.rank = state.window.rank};

@@ -68,7 +68,8 @@ struct LatenessWindow {
   uint64_t median_spacing_ns = 0;  // of all ranks' spacings; 0: not known
   // Those that were waited for the longest, the longest first. Left out are ranks that were waited for less than
   // kLeastShare of the window without the op that waited the longest, as after a checkpoint, and those that do not
-  // stand out: where all are late in turns, nobody is slow.
+  // stand out: where all are late in turns, nobody is slow, and what is waited for a rank while another is waited for
+  // many times as long costs nothing.
   std::vector<LateRank> late_ranks;
 };
 
@@ -79,6 +80,9 @@ class LatenessBook {
   static constexpr double kLeastShare = 0.02;
   // A rank stands out if it was waited for so many times as long as the median rank.
   static constexpr uint64_t kStandsOut = 3;
+  // A rank does not if another was waited for so many times as long: chance in how processes are woken is enough to be
+  // always the last of those in time, and then half of the ranks have landed before it and the slow rank has not.
+  static constexpr uint64_t kHidden = 5;
   // A wait for a rank that is shorter makes no op late.
   static constexpr uint64_t kShortestWaitNs = 100'000;
   // So many chunks on their way keep a rank's link busy.
