@@ -4,6 +4,7 @@
 #define SHOAL_NET_FORWARDING_TRANSPORT_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -31,6 +32,7 @@ class ForwardingTransport : public Transport {
   std::span<const TransportEvent> Poll() override { return below_->Poll(); }
   bool Arm() override { return below_->Arm(); }
   int wake_fd() const override { return below_->wake_fd(); }
+  bool Sleep(std::optional<int64_t> timeout_ns, int other_fd) override { return below_->Sleep(timeout_ns, other_fd); }
   void Wake() override { below_->Wake(); }
   std::string listen_address() const override { return below_->listen_address(); }
   TransportReport Report(std::span<const PeerId> peers) const override { return below_->Report(peers); }

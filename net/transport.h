@@ -30,6 +30,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@
 #include "core/frame.h"
 #include "core/transport_event.h"
 #include "net/lending.h"
+#include "net/wake_up.h"
 
 namespace shoal {
 
@@ -91,6 +93,13 @@ class Transport {
   // triggered). False: call Poll again.
   virtual bool Arm() = 0;
   virtual int wake_fd() const = 0;
+
+  // Blocks until wake_fd() is readable, or `other_fd` (of the caller, the same one each time; -1: none), a signal has
+  // arrived, or `timeout_ns` has passed (as WaitReadable's). Only after Arm() said true. False: `other_fd` is not what
+  // ended it. A transport may learn here what the next Poll would have to ask the system for again.
+  virtual bool Sleep(std::optional<int64_t> timeout_ns, int other_fd) {
+    return WaitReadable({wake_fd(), other_fd}, timeout_ns);
+  }
 
   // Makes wake_fd() readable from any thread.
   virtual void Wake() = 0;

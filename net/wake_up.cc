@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -17,16 +18,9 @@
 namespace shoal {
 namespace {
 
-// Of an epoll alone: poll would look at it through one more wait queue, and at what it watches once more. nullopt: this
-// is no epoll, or the kernel is older than 5.11 or does not let us.
-std::optional<bool> WaitForEpoll(int fd, const timespec* timeout) {
-#ifdef SYS_epoll_pwait2
-  epoll_event event{};
-  const long ready = syscall(SYS_epoll_pwait2, fd, &event, 1, timeout, nullptr, 0);
-  if (ready >= 0) return ready > 0;
-  if (errno == EINTR) return false;
-#endif
-  return std::nullopt;
+timespec WithinOf(std::optional<int64_t> timeout_ns) {
+  const int64_t ns = std::max<int64_t>(timeout_ns.value_or(0), 0);
+  return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
 }
 
 }  // namespace
@@ -59,16 +53,24 @@ bool WaitReadable(std::initializer_list<int> fds, std::optional<int64_t> timeout
   for (const int fd : fds) {
     if (fd >= 0 && count < set.size()) set[count++] = {fd, POLLIN, 0};
   }
-  timespec timeout{};
-  if (timeout_ns.has_value() && *timeout_ns > 0) {
-    timeout.tv_sec = *timeout_ns / 1'000'000'000;
-    timeout.tv_nsec = *timeout_ns % 1'000'000'000;
-  }
-  const timespec* const within = timeout_ns.has_value() ? &timeout : nullptr;
   if (count == 1) {
-    if (const std::optional<bool> readable = WaitForEpoll(set[0].fd, within)) return *readable;
+    // Poll would look at an epoll through one more wait queue, and at what it watches once more.
+    epoll_event event{};
+    if (const auto ready = WaitForEvents(set[0].fd, std::span(&event, 1), timeout_ns)) return *ready > 0;
   }
-  return ppoll(set.data(), count, within, nullptr) > 0;
+  const timespec within = WithinOf(timeout_ns);
+  return ppoll(set.data(), count, timeout_ns.has_value() ? &within : nullptr, nullptr) > 0;
+}
+
+std::optional<size_t> WaitForEvents(int epoll, std::span<epoll_event> events, std::optional<int64_t> timeout_ns) {
+#ifdef SYS_epoll_pwait2
+  const timespec within = WithinOf(timeout_ns);
+  const long ready = syscall(SYS_epoll_pwait2, epoll, events.data(), static_cast<int>(events.size()),
+                             timeout_ns.has_value() ? &within : nullptr, nullptr, 0);
+  if (ready >= 0) return static_cast<size_t>(ready);
+  if (errno == EINTR) return 0;
+#endif
+  return std::nullopt;
 }
 
 }  // namespace shoal

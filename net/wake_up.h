@@ -2,7 +2,7 @@
 //
 //   while (running) {
 //     ... look at what callers left for you, Poll the transport, step ...
-//     if (transport.Arm()) WaitReadable({transport.wake_fd()}, ns_until_next_deadline);
+//     if (transport.Arm()) transport.Sleep(ns_until_next_deadline, -1);
 //   }
 //
 // A loop that is called by a WakeUp of its own drains it before it looks at what the caller left, never after: then no
@@ -10,10 +10,14 @@
 #ifndef SHOAL_NET_WAKE_UP_H_
 #define SHOAL_NET_WAKE_UP_H_
 
+#include <sys/epoll.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "absl/status/statusor.h"
 
@@ -40,9 +44,12 @@ class WakeUp {
 };
 
 // Blocks until one of `fds` (at most 8) is readable, a signal arrived or `timeout_ns` has passed (nullopt: no limit; 0
-// or less: returns at once). True if one is readable. A loop that sleeps on its transport's wake_fd() alone, and is
-// called by Transport::Wake(), wakes the cheapest.
+// or less: returns at once). True if one is readable.
 bool WaitReadable(std::initializer_list<int> fds, std::optional<int64_t> timeout_ns);
+
+// The same for an epoll, whose events go to `events`; there may be none. nullopt: `epoll` is none, or the kernel is
+// older than 5.11 or does not let us wait so exactly.
+std::optional<size_t> WaitForEvents(int epoll, std::span<epoll_event> events, std::optional<int64_t> timeout_ns);
 
 }  // namespace shoal
 

@@ -49,7 +49,8 @@ class CombinedTransport final : public Transport, private PayloadLender {
     return same_node_->Arm() && network_->Arm();
   }
   int wake_fd() const override { return epoll_.get(); }
-  void Wake() override { same_node_->Wake(); }
+  bool Sleep(std::optional<int64_t> timeout_ns, int other_fd) override;
+  void Wake() override { network_->Wake(); }
   std::string listen_address() const override { return network_->listen_address(); }
   TransportReport Report(std::span<const PeerId> peers) const override;
 
@@ -67,13 +68,21 @@ class CombinedTransport final : public Transport, private PayloadLender {
   const std::unique_ptr<ShmTransport> same_node_;
   const std::unique_ptr<Transport> network_;
   const FileDescriptor epoll_;
+  bool same_node_slept_on_ = false;  // by the network's Sleep, which nothing of this node has ended
   int polls_without_network_ = 0;
   int looks_in_vain_ = 0;  // at the network, in a row
   std::vector<TransportEvent> both_;
 };
 
+bool CombinedTransport::Sleep(std::optional<int64_t> timeout_ns, int other_fd) {
+  if (other_fd >= 0) return Transport::Sleep(timeout_ns, other_fd);
+  same_node_slept_on_ = !network_->Sleep(timeout_ns, same_node_->wake_fd());
+  return false;
+}
+
 std::span<const TransportEvent> CombinedTransport::Poll() {
-  const std::span<const TransportEvent> from_same_node = same_node_->Poll();
+  const std::span<const TransportEvent> from_same_node =
+      std::exchange(same_node_slept_on_, false) ? same_node_->PollUncalled() : same_node_->Poll();
   const bool may_wait = !from_same_node.empty() || same_node_->peer_count() > 0;
   const int max_polls = looks_in_vain_ < kLooksUntilQuiet ? kMaxPollsWithoutNetwork : kMaxPollsWithoutQuietNetwork;
   if (may_wait && ++polls_without_network_ < max_polls) return from_same_node;

@@ -93,7 +93,8 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
   PayloadLender* lender() override { return this; }
   void Decline(OfferId offer) override;
   void Close(PeerId peer) override { peers_.Close(peer); }
-  std::span<const TransportEvent> Poll() override;
+  std::span<const TransportEvent> Poll() override { return PollRings(/*is_called=*/lent_->is_asleep()); }
+  std::span<const TransportEvent> PollUncalled() override { return PollRings(/*is_called=*/false); }
   bool Arm() override;
   int wake_fd() const override { return epoll_.get(); }
   void Wake() override { wake_up_->Signal(); }
@@ -106,6 +107,7 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
   void Return(OfferId offer) override;
 
   static ShmIncoming& IncomingOf(ShmOffers::Iterator offer) { return offer->second.peer->incoming(); }
+  std::span<const TransportEvent> PollRings(bool is_called);
   void PollSockets();
   void AcceptGuests();
 
@@ -179,11 +181,10 @@ void ShmTransportImpl::Return(OfferId id) {
   if (peer.state() == ShmPeer::State::kEnding) peers_.Settle(peer);
 }
 
-std::span<const TransportEvent> ShmTransportImpl::Poll() {
-  const bool was_asleep = lent_->is_asleep();
+std::span<const TransportEvent> ShmTransportImpl::PollRings(bool is_called) {
   lent_->SetAsleep(false);
   peers_.PollRings();
-  if (was_asleep || ++polls_without_sockets_ >= kMaxPollsWithoutSockets) {
+  if (is_called || ++polls_without_sockets_ >= kMaxPollsWithoutSockets) {
     polls_without_sockets_ = 0;
     PollSockets();
   }

@@ -43,6 +43,8 @@ class ShmTransport : public Transport {
   // Connect for addresses that may not be of this node. NotFound: no process of this node and user listens there, or
   // it can't be connected to; no event follows.
   virtual absl::StatusOr<PeerId> ConnectIfOnThisNode(const std::string& address) = 0;
+  // Poll, after a sleep that wake_fd() did not end: no socket is asked.
+  virtual std::span<const TransportEvent> PollUncalled() = 0;
   // How many connections are up.
   virtual size_t peer_count() const = 0;
 };

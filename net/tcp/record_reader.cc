@@ -14,7 +14,7 @@ absl::StatusOr<std::optional<RecordReader::Item>> RecordReader::Next() {
     return Item{.what = Item::What::kPayloadEnds, .kind = RecordKind::kPayload, .payload_bytes = payload_bytes_};
   }
   if (staged() < kRecordHeadBytes) return std::nullopt;
-  const std::byte* const at = staging_.data() + begin_;
+  const std::byte* const at = staging_.get() + begin_;
   const absl::StatusOr<RecordHead> head =
       DecodeRecordHead(std::span<const std::byte, kRecordHeadBytes>(at, kRecordHeadBytes));
   if (!head.ok()) return head.status();
@@ -23,8 +23,15 @@ absl::StatusOr<std::optional<RecordReader::Item>> RecordReader::Next() {
   begin_ += bytes;
   Item item{.kind = head->kind, .bytes = {at + kRecordHeadBytes, head->header_bytes}};
   if (head->kind != RecordKind::kPayload) return item;
-  item.what = Item::What::kPayloadBegins;
   item.payload_bytes = head->payload_bytes;
+  expects_small_ = head->payload_bytes <= kSmallPayloadBytes;
+  if (staged() >= head->payload_bytes) {
+    item.what = Item::What::kPayload;
+    item.payload = {staging_.get() + begin_, head->payload_bytes};
+    begin_ += head->payload_bytes;
+    return item;
+  }
+  item.what = Item::What::kPayloadBegins;
   payload_ = Payload::kNoPlace;
   payload_bytes_ = head->payload_bytes;
   rest_ = head->payload_bytes;
@@ -47,7 +54,7 @@ void RecordReader::DropPayload() {
 void RecordReader::TakeStaged() {
   const size_t bytes = std::min<uint64_t>(staged(), rest_);
   if (payload_ == Payload::kPut && bytes > 0) {
-    std::memcpy(place_.data() + (payload_bytes_ - rest_), staging_.data() + begin_, bytes);
+    std::memcpy(place_.data() + (payload_bytes_ - rest_), staging_.get() + begin_, bytes);
   }
   begin_ += bytes;
   rest_ -= bytes;
@@ -55,11 +62,19 @@ void RecordReader::TakeStaged() {
 
 std::span<const iovec> RecordReader::Space(std::span<std::byte> scratch) {
   if (begin_ > 0) {
-    std::memmove(staging_.data(), staging_.data() + begin_, staged());
+    std::memmove(staging_.get(), staging_.get() + begin_, staged());
     end_ = staged();
     begin_ = 0;
   }
-  const iovec staging{.iov_base = staging_.data() + end_, .iov_len = staging_.size() - end_};
+  if (expects_small_ && staging_bytes_ < kMaxStagingBytes) {
+    auto larger = std::make_unique_for_overwrite<std::byte[]>(kMaxStagingBytes);
+    std::memcpy(larger.get(), staging_.get(), end_);
+    staging_ = std::move(larger);
+    staging_bytes_ = kMaxStagingBytes;
+  }
+  // What of a large payload comes here has to be copied.
+  const size_t limit = expects_small_ ? staging_bytes_ : kLeastStagingBytes;
+  const iovec staging{.iov_base = staging_.get() + end_, .iov_len = limit - end_};
   if (payload_ == Payload::kNone) {
     space_[0] = staging;
     return std::span(space_).first(1);

@@ -16,6 +16,10 @@ constexpr size_t kMaxBytesPerReceive = 4 << 20;
 
 absl::StatusOr<bool> TcpConnection::Receive(const Arrivals& to) {
   RecordReader& reader = stream_.reader;
+  for (const OfferId offer : lent_) {
+    if (absl::Status status = to.offers->Keep(offer); !status.ok()) return status;
+  }
+  lent_.clear();
   if (reader.AwaitsPlace()) {
     const absl::StatusOr<std::span<std::byte>> held = to.offers->Hold(*offered_);
     if (!held.ok()) return held.status();
@@ -28,6 +32,8 @@ absl::StatusOr<bool> TcpConnection::Receive(const Arrivals& to) {
     if (to.events->size() >= to.max_events) return true;
     if (blocked && write_error_ != 0) return WhyEnded(write_error_);
     if (blocked || reader.AwaitsPlace() || received >= kMaxBytesPerReceive) break;
+    // Else the user's answers would find other bytes there.
+    if (!lent_.empty()) return true;
     const SecureChannel::Transfer transfer = stream_.channel->Read(reader.Space(to.scratch));
     reader.Received(transfer.bytes);
     received += transfer.bytes;
@@ -56,9 +62,18 @@ absl::Status TcpConnection::TakeItems(const Arrivals& to) {
         if ((*item)->kind != RecordKind::kNote) return absl::FailedPreconditionError("sent a second handshake");
         to.events->Add({.kind = TransportEventKind::kNote, .peer = id_}, (*item)->bytes);
         break;
-      case RecordReader::Item::What::kPayloadBegins:
-        if (absl::Status status = BeginPayload(**item, to); !status.ok()) return status;
+      case RecordReader::Item::What::kPayload:
+      case RecordReader::Item::What::kPayloadBegins: {
+        const absl::StatusOr<OfferId> offer = Offer(**item, to);
+        if (!offer.ok()) return offer.status();
+        if ((*item)->what == RecordReader::Item::What::kPayloadBegins) {
+          offered_ = *offer;
+        } else {
+          to.offers->LendWhole(*offer, (*item)->payload.data());
+          lent_.push_back(*offer);
+        }
         break;
+      }
       case RecordReader::Item::What::kPayloadEnds:
         EndPayload(to);
         break;
@@ -67,19 +82,13 @@ absl::Status TcpConnection::TakeItems(const Arrivals& to) {
   return absl::OkStatus();
 }
 
-absl::Status TcpConnection::BeginPayload(const RecordReader::Item& item, const Arrivals& to) {
+absl::StatusOr<OfferId> TcpConnection::Offer(const RecordReader::Item& item, const Arrivals& to) {
   const absl::StatusOr<OfferId> offer = to.offers->Add(id_, item.payload_bytes);
-  if (!offer.ok()) return offer.status();
-  offered_ = *offer;
+  if (!offer.ok()) return offer;
   to.events->Add(
       {.kind = TransportEventKind::kOffered, .peer = id_, .offer = *offer, .payload_bytes = item.payload_bytes},
       item.bytes);
-  if (!stream_.reader.HasWholePayload()) return absl::OkStatus();
-  // A small one that came with its header: others behind it need not wait for its answer.
-  const absl::StatusOr<std::span<std::byte>> held = to.offers->Hold(*offer);
-  if (!held.ok()) return held.status();
-  stream_.reader.PutPayload(*held);
-  return absl::OkStatus();
+  return offer;
 }
 
 void TcpConnection::EndPayload(const Arrivals& to) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,9 +36,10 @@ class TcpConnection {
   SendQueue& queue() { return stream_.queue; }
 
   // Takes what the socket has, some of it: a payload that begins is offered, and read by the next call, into the memory
-  // that Land named by then or, if nobody has answered, into memory of ours. true: call it again soon, the socket does
-  // not say that there is more. An error ends the connection; its text goes on after the peer's name. Unavailable: it
-  // has ended. ResourceExhausted: the peer sends more than it may. FailedPrecondition: it sends what is no record.
+  // that Land named by then or, if nobody has answered, into memory of ours. One that is there wholly is lent to its
+  // offer until the next call. true: call it again soon, the socket does not say that there is more. An error ends the
+  // connection; its text goes on after the peer's name. Unavailable: it has ended. ResourceExhausted: the peer sends
+  // more than it may. FailedPrecondition: it sends what is no record.
   absl::StatusOr<bool> Receive(const Arrivals& to);
 
   // The current payload, of an offer that is not whole yet, goes to `buffer`. kLanded follows.
@@ -58,7 +60,7 @@ class TcpConnection {
   };
 
   absl::Status TakeItems(const Arrivals& to);
-  absl::Status BeginPayload(const RecordReader::Item& item, const Arrivals& to);
+  absl::StatusOr<OfferId> Offer(const RecordReader::Item& item, const Arrivals& to);
   void EndPayload(const Arrivals& to);
   static absl::Status WhyEnded(int error);
 
@@ -67,6 +69,7 @@ class TcpConnection {
   // The current payload is that of an offer that nobody has answered, or of a landing, or is dropped.
   std::optional<OfferId> offered_;
   std::optional<Landing> landing_;
+  std::vector<OfferId> lent_;  // offers of whole payloads, since the last Receive
   int write_error_ = 0;
 };
 

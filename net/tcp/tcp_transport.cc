@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -35,11 +36,14 @@ using Clock = std::chrono::steady_clock;
 // What an epoll event is about. Between these two: the peer of that number.
 constexpr uint64_t kTimer = 0;
 constexpr uint64_t kWakeUp = 1;
+constexpr uint64_t kOther = 2;
 constexpr uint64_t kFirstPeer = 16;
 constexpr uint64_t kDoor = uint64_t{1} << 63;
 
 constexpr int kMaxReadyPerPoll = 64;
 constexpr int kMaxPollsWithoutLooking = 4;
+// One that follows a look at which something was there is often the last before a sleep, which is a look.
+constexpr int kMaxIdlePollsWithoutLooking = 2;
 constexpr size_t kScratchBytes = 64 << 10;
 
 class TcpTransport final : public Transport {
@@ -62,6 +66,7 @@ class TcpTransport final : public Transport {
   std::span<const TransportEvent> Poll() override;
   bool Arm() override;
   int wake_fd() const override { return epoll_.get(); }
+  bool Sleep(std::optional<int64_t> timeout_ns, int other_fd) override;
   void Wake() override { wake_up_->Signal(); }
   std::string listen_address() const override { return door_ == nullptr ? "" : door_->listen_address(); }
   TransportReport Report(std::span<const PeerId> peers) const override;
@@ -83,6 +88,7 @@ class TcpTransport final : public Transport {
   void FlushAll();
   void Flush(TcpConnection& connection);
   void EndConnection(PeerId peer, const absl::Status& why);
+  void Look();
   void Tick();
 
   const TcpTransportOptions options_;
@@ -101,6 +107,9 @@ class TcpTransport final : public Transport {
   absl::flat_hash_set<PeerId> to_receive_;                 // more is there, or may be, than the sockets said
   std::vector<PeerId> again_;                              // of to_receive_, during Poll
   int polls_without_looking_ = 0;                          // of all sockets, in a row
+  int other_fd_ = -1;                                      // which the epoll watches too
+  std::array<epoll_event, kMaxReadyPerPoll> ready_;        // what the newest look or sleep found,
+  size_t ready_count_ = 0;                                 // so many, that Poll has not taken
   absl::flat_hash_map<PeerId, Clock::time_point> in_use_;  // something may be under way to these, since then
   EventList pending_;
   EventList returned_;
@@ -266,8 +275,8 @@ absl::Status TcpTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
     return absl::InvalidArgumentError(
         absl::StrCat("the offer has ", offer->payload_bytes, " bytes, the buffer ", buffer.size()));
   }
-  if (offer->whole) {
-    CopyPayload(buffer.data(), offer->held.get(), buffer.size());
+  if (offer->whole != nullptr) {
+    CopyPayload(buffer.data(), offer->whole, buffer.size());
     pending_.Add({.kind = TransportEventKind::kLanded,
                   .peer = offer->peer,
                   .offer = offer_id,
@@ -283,13 +292,13 @@ absl::Status TcpTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
 
 bool TcpTransport::AcceptsAtOnce(OfferId offer_id) const {
   const UnansweredOffers::Offer* offer = offers_.Find(offer_id);
-  return offer != nullptr && offer->whole;
+  return offer != nullptr && offer->whole != nullptr;
 }
 
 void TcpTransport::Decline(OfferId offer_id) {
   const UnansweredOffers::Offer* offer = offers_.Find(offer_id);
   if (offer == nullptr) return;
-  if (!offer->whole) connections_.at(offer->peer).connection->DropPayload();
+  if (offer->whole == nullptr) connections_.at(offer->peer).connection->DropPayload();
   offers_.Remove(offer_id);
 }
 
@@ -327,6 +336,7 @@ void TcpTransport::HandleReady(uint64_t what, uint32_t events) {
   const bool hung_up = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
   if (what == kTimer) return Tick();
   if (what == kWakeUp) return wake_up_->Drain();
+  if (what == kOther) return;
   if (what >= kDoor) {
     if (std::unique_ptr<TcpHandshake> greeted = door_->Proceed(what, hung_up)) LetIn(std::move(greeted));
     if (door_->NeedsTicks()) timer_.Start();
@@ -344,16 +354,11 @@ std::span<const TransportEvent> TcpTransport::Poll() {
   ++poll_;
   FlushAll();
   again_.assign(to_receive_.begin(), to_receive_.end());
-  // Where something is known to be there, all sockets are asked now and then: for a small message the question costs as
-  // much as the answer, and whoever sleeps asks by that.
-  const bool looks = (again_.empty() && pending_.empty()) || ++polls_without_looking_ >= kMaxPollsWithoutLooking;
-  if (looks) {
-    polls_without_looking_ = 0;
-    std::array<epoll_event, kMaxReadyPerPoll> ready;
-    const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), 0);
-    for (int i = 0; i < count && pending_.size() < options_.limits.max_events_per_poll; ++i) {
-      HandleReady(ready[i].data.u64, ready[i].events);
-    }
+  if (ready_count_ == 0) Look();
+  if (ready_count_ > 0) polls_without_looking_ = 0;
+  for (const epoll_event& ready : std::span(ready_).first(std::exchange(ready_count_, 0))) {
+    if (pending_.size() >= options_.limits.max_events_per_poll) break;
+    HandleReady(ready.data.u64, ready.events);
   }
   for (const PeerId peer : again_) {
     if (pending_.size() >= options_.limits.max_events_per_poll) break;
@@ -364,6 +369,26 @@ std::span<const TransportEvent> TcpTransport::Poll() {
   returned_.Clear();
   returned_.Swap(pending_);
   return returned_.events();
+}
+
+// For a small message the question whether a socket has something costs as much as the answer, and whoever sleeps asks
+// by that. So all are asked now and then where something is known to be there, and at once where nothing was before.
+void TcpTransport::Look() {
+  const bool is_idle = again_.empty() && pending_.empty();
+  if (++polls_without_looking_ < (is_idle ? kMaxIdlePollsWithoutLooking : kMaxPollsWithoutLooking)) return;
+  polls_without_looking_ = kMaxIdlePollsWithoutLooking;
+  const int count = epoll_wait(epoll_.get(), ready_.data(), ready_.size(), 0);
+  ready_count_ = static_cast<size_t>(std::max(count, 0));
+}
+
+bool TcpTransport::Sleep(std::optional<int64_t> timeout_ns, int other_fd) {
+  if (other_fd != other_fd_ && WatchBorrowed(other_fd, epoll_.get(), kOther).ok()) other_fd_ = other_fd;
+  const std::optional<size_t> count =
+      other_fd == other_fd_ ? WaitForEvents(epoll_.get(), ready_, timeout_ns) : std::nullopt;
+  if (!count.has_value()) return Transport::Sleep(timeout_ns, other_fd);
+  ready_count_ = *count;
+  return std::ranges::any_of(std::span(ready_).first(ready_count_),
+                             [](const epoll_event& ready) { return ready.data.u64 == kOther; });
 }
 
 bool TcpTransport::Arm() { return pending_.empty() && to_flush_.empty() && to_receive_.empty(); }

@@ -1,5 +1,6 @@
 #include "net/tcp/unanswered_offers.h"
 
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -35,6 +36,21 @@ absl::StatusOr<std::span<std::byte>> UnansweredOffers::Hold(OfferId id) {
   }
   of_peer.held_bytes += offer.payload_bytes;
   return std::span(offer.held.get(), offer.payload_bytes);
+}
+
+void UnansweredOffers::MarkWhole(OfferId id) {
+  Offer& offer = offers_.at(id);
+  offer.whole = offer.held.get();
+}
+
+absl::Status UnansweredOffers::Keep(OfferId id) {
+  const Offer* const offer = Find(id);
+  if (offer == nullptr) return absl::OkStatus();
+  const absl::StatusOr<std::span<std::byte>> held = Hold(id);
+  if (!held.ok()) return held.status();
+  std::memcpy(held->data(), offer->whole, held->size());
+  MarkWhole(id);
+  return absl::OkStatus();
 }
 
 const UnansweredOffers::Offer* UnansweredOffers::Find(OfferId id) const {

@@ -22,8 +22,8 @@ class UnansweredOffers {
   struct Offer {
     PeerId peer;
     uint64_t payload_bytes = 0;
-    std::unique_ptr<std::byte[]> held;  // null: nothing is kept, the bytes are still in the socket
-    bool whole = false;                 // all of the payload is in `held`
+    std::unique_ptr<std::byte[]> held;  // null: nothing is kept here
+    const std::byte* whole = nullptr;   // all of the payload, in `held` or in the connection's memory; null: not yet
   };
 
   explicit UnansweredOffers(const TransportLimits& limits) : limits_(limits) {}
@@ -33,7 +33,11 @@ class UnansweredOffers {
   // Memory for the whole payload of an offer that stands. ResourceExhausted likewise, or there is no memory.
   absl::StatusOr<std::span<std::byte>> Hold(OfferId offer);
   // What was held is there wholly.
-  void MarkWhole(OfferId offer) { offers_.at(offer).whole = true; }
+  void MarkWhole(OfferId offer);
+  // All of the payload of an offer that stands lies there until Keep, which takes a copy if the offer still stands
+  // then. ResourceExhausted as above.
+  void LendWhole(OfferId offer, const std::byte* payload) { offers_.at(offer).whole = payload; }
+  absl::Status Keep(OfferId offer);
 
   // nullptr: it stands no longer. Valid until the next call that changes something.
   const Offer* Find(OfferId offer) const;

@@ -211,7 +211,7 @@ void ServerThread::RunLoop(Transport* transport, const TimedReducer& reducer, Se
     if (deadline_ns != kNoDeadline) {
       timeout_ns = static_cast<int64_t>(deadline_ns) - static_cast<int64_t>(now.monotonic_ns);
     }
-    WaitReadable({transport->wake_fd()}, timeout_ns);
+    transport->Sleep(timeout_ns, /*other_fd=*/-1);
   }
 }
 

@@ -306,7 +306,7 @@ void IoThread::Run() {
     }
     is_called = rest != Rest::kStandBack || queue_.StandBack(kStandBackNs);
     if (rest == Rest::kYield) sched_yield();
-    if (rest == Rest::kSleep) WaitReadable({transport_->wake_fd(), local_fd}, timeout_ns);
+    if (rest == Rest::kSleep) transport_->Sleep(timeout_ns, local_fd);
   }
   const MutexLock turn(turn_);
   EndWhatIsLeft();

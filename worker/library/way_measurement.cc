@@ -152,7 +152,7 @@ class WayMeasurement {
   absl::Status Poll(uint64_t deadline_ns) {
     std::span<const TransportEvent> events = transport_->Poll();
     if (events.empty() && transport_->Arm()) {
-      WaitReadable({transport_->wake_fd()}, static_cast<int64_t>(NsUntil(deadline_ns)));
+      transport_->Sleep(static_cast<int64_t>(NsUntil(deadline_ns)), /*other_fd=*/-1);
       events = transport_->Poll();
     }
     for (const TransportEvent& event : events) {

@@ -26,7 +26,7 @@ TEST_P(TcpTransportTest, WhatIsTakenInTimeIsNotHeld) {
   const Link link = ConnectNodes(client, server);
   server.AcceptAll();
   for (uint64_t i = 1; i <= 20; ++i) {
-    const Bytes& payload = Keep(Pattern(RecordReader::kStagingBytes + 100'000 * i, i));
+    const Bytes& payload = Keep(Pattern(RecordReader::kMaxStagingBytes + 100'000 * i, i));
     ASSERT_TRUE(client.transport().Send(link.to_b, {}, payload, i).ok());
   }
   ASSERT_TRUE(PollUntil("all", [&] { return server.received().size() == 20; }));

@@ -18,17 +18,31 @@ class TransportOfferSuite : public TransportSuite {};
 // For transports of real time: a simulated one has nobody to wake.
 class TransportWakeSuite : public TransportSuite {
  protected:
+  enum class Asleep : uint8_t { kOnWakeFd, kInSleep };
+
+  // False: for longer than anything takes.
+  static bool SleepBriefly(Transport& transport, Asleep how) {
+    if (how == Asleep::kOnWakeFd) return WaitReadable({transport.wake_fd()}, kForeverNs);
+    const auto start = std::chrono::steady_clock::now();
+    transport.Sleep(kForeverNs, /*other_fd=*/-1);
+    return std::chrono::steady_clock::now() - start < std::chrono::nanoseconds(kForeverNs);
+  }
+
   // Polls `transport`, sleeping in between, until `on_event` returns true. False: slept for longer than anything takes.
-  static bool RunAsleep(Transport& transport, const std::function<bool(const TransportEvent&)>& on_event, int* sleeps) {
+  static bool RunAsleep(Transport& transport, Asleep how, const std::function<bool(const TransportEvent&)>& on_event,
+                        int* sleeps) {
     for (;;) {
       for (const TransportEvent& event : transport.Poll()) {
         if (on_event(event)) return true;
       }
       if (!transport.Arm()) continue;
       ++*sleeps;
-      if (!WaitReadable({transport.wake_fd()}, 10'000'000'000)) return false;
+      if (!SleepBriefly(transport, how)) return false;
     }
   }
+
+ private:
+  static constexpr int64_t kForeverNs = 10'000'000'000;
 };
 
 // A program may leave out some of them.

@@ -205,7 +205,7 @@ TEST_P(TransportWakeSuite, NoEventIsLostBetweenArmAndSleep) {
   std::thread echo([&] {
     Bytes payload;
     echo_ok = RunAsleep(
-        *there,
+        *there, Asleep::kOnWakeFd,
         [&](const TransportEvent& event) {
           if (event.kind == TransportEventKind::kNote) {
             EXPECT_TRUE(there->SendNote(event.peer, event.bytes).ok());
@@ -224,7 +224,7 @@ TEST_P(TransportWakeSuite, NoEventIsLostBetweenArmAndSleep) {
   int rounds = 0;
   const PeerId peer = *here->Connect(there->listen_address());
   EXPECT_TRUE(RunAsleep(
-      *here,
+      *here, Asleep::kInSleep,
       [&](const TransportEvent& event) {
         if (event.kind != TransportEventKind::kPeerUp && event.kind != TransportEventKind::kNote) return false;
         if (++rounds == wanted_rounds) return true;
@@ -257,29 +257,50 @@ TEST_P(TransportWakeSuite, AnIdleTransportSleeps) {
 }
 
 TEST_P(TransportWakeSuite, AnyThreadCanWakeIt) {
-  std::unique_ptr<Transport> transport = GetParam().make({});
-  std::atomic<int> asked = 0;
-  constexpr int kWakes = 200;
-  std::atomic<int> seen = 0;
-  std::thread waker([&] {
-    for (int i = 1; i <= kWakes; ++i) {
-      asked = i;
-      transport->Wake();
-      while (seen != i) sched_yield();
+  for (const Asleep how : {Asleep::kOnWakeFd, Asleep::kInSleep}) {
+    std::unique_ptr<Transport> transport = GetParam().make({});
+    std::atomic<int> asked = 0;
+    constexpr int kWakes = 200;
+    std::atomic<int> seen = 0;
+    std::thread waker([&] {
+      for (int i = 1; i <= kWakes; ++i) {
+        asked = i;
+        transport->Wake();
+        while (seen != i) sched_yield();
+      }
+    });
+    while (seen < kWakes) {
+      transport->Poll();
+      const int now = asked;
+      if (now != seen) {
+        seen = now;
+        continue;
+      }
+      if (transport->Arm()) {
+        EXPECT_TRUE(SleepBriefly(*transport, how)) << "a wake-up was lost";
+      }
     }
-  });
-  while (seen < kWakes) {
-    transport->Poll();
-    const int now = asked;
-    if (now != seen) {
-      seen = now;
-      continue;
-    }
-    if (transport->Arm()) {
-      EXPECT_TRUE(WaitReadable({transport->wake_fd()}, 10'000'000'000)) << "a wake-up was lost";
-    }
+    waker.join();
   }
-  waker.join();
+}
+
+TEST_P(TransportWakeSuite, ASleepEndsForTheCallersDescriptorToo) {
+  const std::unique_ptr<WakeUp> other = WakeUp::Make().value();
+  std::unique_ptr<Transport> transport = GetParam().make({});
+  const auto sleep = [&](int64_t timeout_ns) {
+    while (!transport->Arm()) transport->Poll();
+    return transport->Sleep(timeout_ns, other->fd());
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(sleep(1'000'000)) << "only the time ended it";
+    other->Signal();
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_TRUE(sleep(10'000'000'000));
+      EXPECT_TRUE(transport->Poll().empty());
+    }
+    other->Drain();
+    EXPECT_FALSE(sleep(0)) << "it sleeps on";
+  }
 }
 
 }  // namespace
