@@ -20,6 +20,10 @@ constexpr uint64_t kMessageCostShare = 4;
 constexpr uint64_t kCreditWhereMessagesDecide = 3;
 constexpr uint64_t kSmallestToldChunkBytes = 4 << 10;  // where it is known what ports hold
 constexpr uint64_t kLargestChunkBytes = 512 << 10;
+// Where ports hold more, a larger chunk saves little more of what messages cost, and an op waits longer for its first
+// result. Linux sends what is more than 64 KiB with its headers as two packets, between which those of others come:
+// there chunks of 64 KiB gave two thirds of a link, and of 60 KiB all of it (docs/adr/0007).
+constexpr uint64_t kOnePacketBytes = 60 << 10;
 // What is under way to a server should stay in its processor's cache until it is summed.
 constexpr uint64_t kCacheBytes = 4 << 20;
 // 400 Gbit/s. Between processes of one node a measurement may have any value.
@@ -57,8 +61,7 @@ FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_ch
   const uint64_t in_buffer = ports_are_known ? std::min(PayloadIn(port_bytes), kCacheBytes) : assumed;
   const uint64_t on_the_way = BytesIn(std::min(link.round_trip_ns, kMaxRoundTripNs), bytes_per_s);
   // Of one rank: to all shards together, and to the one with the largest share.
-  const double window = static_cast<double>(std::min(in_buffer + on_the_way, kCacheBytes)) / load.busiest_port;
-  const double window_of_largest = window * load.largest_share;
+  double window = static_cast<double>(std::min(in_buffer + on_the_way, kCacheBytes)) / load.busiest_port;
   uint64_t chunk = asked_chunk_bytes;
   bool messages_decide = false;
   if (chunk == 0) {
@@ -70,8 +73,11 @@ FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_ch
     if (ports_are_known) {
       // Of uneven shares the look-ahead is a whole number of chunks, and one more may meet at a port.
       const double fits = load.even ? half : window_in_buffer / (std::ceil(2 / load.largest_share) + 1);
-      chunk =
-          std::clamp(WholeBytes(fits), kSmallestToldChunkBytes, kLargestChunkBytes) / kMinChunkBytes * kMinChunkBytes;
+      chunk = std::clamp(WholeBytes(fits), kSmallestToldChunkBytes, std::max(kOnePacketBytes, worth_a_message)) /
+              kMinChunkBytes * kMinChunkBytes;
+      // More than two chunks on top of what the way itself holds would only queue at the ports.
+      window = std::min(window, 2 * static_cast<double>(chunk) / load.largest_share +
+                                    static_cast<double>(on_the_way) / load.busiest_port);
     } else {
       messages_decide = WholeBytes(half) < worth_a_message && worth_a_message > kSmallestChosenChunkBytes;
       chunk =
@@ -85,7 +91,7 @@ FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_ch
   FlowPlan plan;
   plan.chunk_bytes = static_cast<uint32_t>(chunk);
   plan.credit_chunks = static_cast<uint32_t>(
-      std::clamp<uint64_t>(WholeBytes(window_of_largest) / chunk, least_credit, kMaxCreditChunks));
+      std::clamp<uint64_t>(WholeBytes(window * load.largest_share) / chunk, least_credit, kMaxCreditChunks));
   if (load.even) return plan;
   // Two chunks for the largest share at the least, as with equal shares.
   const auto least = static_cast<uint64_t>(std::ceil(2 / load.largest_share));

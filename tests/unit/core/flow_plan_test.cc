@@ -43,12 +43,28 @@ TEST(FlowPlan, WhatAnOperatorSaysOfThePortsIsKept) {
       const uint64_t window = WindowBytes(plan);
       EXPECT_LE(ranks * (window + (window / 1448 + 2) * 66 + 2 * 96), port_bytes) << ranks << " ranks, " << port_bytes;
       EXPECT_EQ(plan.credit_chunks, 2u);
-      if (port_bytes >= 128 << 10) {
+      if (port_bytes >= 128 << 10 && plan.chunk_bytes < 60 << 10) {
         EXPECT_GE(ranks * window, port_bytes / 4 * 3) << ranks << " ranks, " << port_bytes;
       }
     }
   }
   EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), {.bytes_per_s = 200 * kMegabit}, 0, 128 << 10), (FlowPlan{7 << 10, 2}));
+}
+
+// However much ports hold: see kOnePacketBytes.
+TEST(FlowPlan, AChunkFitsAPacketAndTwoOfThemAreEnoughWherePortsHoldMore) {
+  const FlowPlan packets{60 << 10, 2};
+  for (const uint64_t port_bytes : {uint64_t{2} << 20, uint64_t{4} << 20, uint64_t{1} << 30}) {
+    EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), {.bytes_per_s = 100 * kMegabit}, 0, port_bytes), packets) << port_bytes;
+  }
+  // What the way itself holds comes on top: 2.5 MB here, of which a quarter goes to each of four shards.
+  const LinkFacts long_way{.bytes_per_s = 25'000 * kMegabit, .round_trip_ns = 800'000, .message_ns = 2'000};
+  EXPECT_EQ(PlanFlow(EvenPortLoad(4, 4), long_way, 0, 4 << 20), (FlowPlan{60 << 10, 12}));
+  // Where a message costs more of the link's time than that, a chunk is larger.
+  const LinkFacts fast{.bytes_per_s = 100'000 * kMegabit, .round_trip_ns = 1, .message_ns = 2'000};
+  EXPECT_EQ(PlanFlow(EvenPortLoad(4, 4), fast, 0, 4 << 20), (FlowPlan{97 << 10, 2}));
+  const PortLoad uneven{.largest_share = 0.5, .shard_count = 3, .even = false};
+  EXPECT_EQ(PlanFlow(uneven, {.bytes_per_s = 100 * kMegabit}, 0, 4 << 20), (FlowPlan{60 << 10, 3, 4}));
 }
 
 TEST(FlowPlan, UnevenSharesFitThePortsAnOperatorTellsOfToo) {
