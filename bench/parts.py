@@ -145,9 +145,25 @@ PARTS = (
         (
             linked(8, 8, 200, BUCKET, ("shoal", "gloo")),
             linked(8, 8, 100, BUCKET, ("shoal", "gloo")),
-            linked(8, 8, 100, BUCKET, ("shoal", "gloo"), port_buffer_kib=1024),
+            *(linked(8, 8, 100, BUCKET, ("shoal", "gloo"), port_buffer_kib=kib) for kib in (1024, 4096)),
+            linked(8, 1, 100, (Case(4 * MIB, 3, 1),), ("shoal", "gloo")),
+            several_ranks(2, 4, 2, 100, BUCKET, ("shoal-node", "gloo")),
         ),
         "User and system time of the workers' processes for each GB of the tensor that one of them reduced.",
+    ),
+    Part(
+        "shapes",
+        "Other links, and other numbers of ranks and servers",
+        (
+            # Cables save little up, and that costs so much CPU time that they must be slow.
+            *(linked(8, 8, 40, (Case(8 * MIB, 3, 1),), ("shoal", "gloo"), burst_kib=kib) for kib in (16, 4)),
+            *(
+                linked(ranks, servers, 100, (Case(8 * MIB, 3, 1),), ("shoal", "gloo"))
+                for ranks, servers in ((8, 2), (8, 4), (4, 8))
+            ),
+            linked(16, 16, 50, (Case(8 * MIB, 3, 1),), ("shoal", "gloo")),
+        ),
+        "Where bursts are small, and where there are fewer servers than ranks, or more.",
     ),
     Part(
         "wire",
