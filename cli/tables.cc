@@ -384,7 +384,7 @@ std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent) {
     }
     TableRow row = {job.name(),
                     job.state(),
-                    absl::StrCat(totals.live, " of ", job.world_size(), " live"),
+                    absl::StrCat(LiveText(job, totals), " live"),
                     extent.wide ? GroupsText(job) : absl::StrCat(CountGroups(job).groups),
                     absl::StrCat(totals.ops_completed),
                     absl::StrCat(totals.ops_failed),
@@ -404,19 +404,24 @@ std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent) {
 
 std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
   const uint64_t started = job.started_at_unix_ms();
-  std::string text =
-      WrapText(absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", world size ",
-                            job.world_size(), ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0)),
-               4);
+  std::string text = WrapText(
+      absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", ",
+                   job.min_ranks() > 0
+                       ? absl::StrCat("open, with ", job.world_size(), " ranks now and ", job.min_ranks(), " at least")
+                       : absl::StrCat("world size ", job.world_size()),
+                   ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0)),
+      4);
   for (const std::string& trouble : TroublesOf(job)) text += WrapText(trouble, 4);
   absl::StrAppend(&text, RatesText(job), OpTimesText(job), KeptText(job), RefusalsText(job), TransportsText(job));
   std::vector<TableRow> rows = {{"RANK", "NODE", "PID", "STATE", "HEARTBEAT", "OPS", "FAILED", "PUSHED", "MEAN OP"}};
+  if (job.min_ranks() > 0) rows.front().push_back("IDENTITY");
   for (const v1::RankStatus& rank : job.ranks()) {
     const v1::WorkerLoad& load = rank.load();
     rows.push_back({absl::StrCat(rank.rank()), OrDash(rank.node()), absl::StrCat(rank.pid()), rank.state(),
                     AgoText(rank.last_heartbeat_age_ms()), absl::StrCat(load.ops_completed()),
                     absl::StrCat(load.ops_failed()), BytesText(load.bytes_pushed()),
                     load.ops_completed() == 0 ? "-" : MillisecondsText(load.op_time_ns_total(), load.ops_completed())});
+    if (job.min_ranks() > 0) rows.back().push_back(OrDash(rank.identity()));
   }
   absl::StrAppend(&text, "\n", FitTable(std::move(rows), {1}), RankRatesText(job));
   if (job.groups().empty()) return absl::StrCat(text, "\nNo open groups.\n");

@@ -81,7 +81,7 @@ std::string TopTables::Jobs(const ClusterSample& sample) {
       slow.push_back(absl::StrCat(SlowServerText(each), " ", ShareText(each.waited_share())));
     }
     if (!slow.empty()) waits += WrapText(absl::StrCat(job.name(), " waits for ", absl::StrJoin(slow, ", ")), 4);
-    TableRow row = {job.name(), job.state(), absl::StrCat(totals.live, " of ", job.world_size())};
+    TableRow row = {job.name(), job.state(), LiveText(job, totals)};
     if (growth.has_value()) {
       const auto [ops, pushed, pulled, op_time_ns] = *growth;
       // Every rank counts an op that all of them make.

@@ -6,8 +6,8 @@
 //      scheduler.
 //   2. The scheduler alone declares a rank lost: when its lease has run out, or when its process has ended. It has
 //      ended if the rank's Watch stream was closed, a server says that it lost the rank's connection in the same
-//      moment, and no new stream came within kProcessEndedPatienceNs. Another process that joins as this rank takes its
-//      place when no new stream came within kTakeOverPatienceNs.
+//      moment, and no new stream came within kProcessEndedPatienceNs (kOpenJobPatienceNs). Another process that joins
+//      as this rank takes its place when no new stream came within kTakeOverPatienceNs.
 //   3. A server declares a rank lost only as the last resort: when the rank has been absent and no scheduler was heard
 //      for ServerPatienceNs, which is longer than all that the others may need. Where the scheduler runs inside a
 //      worker, its end is that of a rank: then a lease is enough.
@@ -76,6 +76,8 @@ inline constexpr uint64_t kGroupMovesWithinNs = kRankNoticesWithinNs + kReachPat
 // ---- what the scheduler does about it ----
 
 inline constexpr uint64_t kProcessEndedPatienceNs = kNsPerS;
+// In an open job a false alarm costs one rank its place, and not the job.
+inline constexpr uint64_t kOpenJobPatienceNs = 100 * kNsPerMs;
 inline constexpr uint64_t kTakeOverPatienceNs = 250 * kNsPerMs;
 // The stream to the scheduler and the connection to a server ended together if no more time was between the two: a
 // packet that says so may have to be sent again.

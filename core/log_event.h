@@ -91,6 +91,8 @@ namespace shoal {
     "An operator has a job's ranks and servers record what their connections do, for some seconds.") \
   X(kJobEnded, "job-ended", kInfo, kScheduler, \
     "All ranks of a job have left.") \
+  X(kRosterChanged, "roster-changed", kInfo, kScheduler, \
+    "A rank of an open job has joined, has left or was lost; the text lists the ranks that are there now.") \
   X(kRankLost, "rank-lost", kWarning, kScheduler, \
     "A rank was declared lost.") \
   X(kRankReplaced, "rank-replaced", kInfo, kScheduler, \

@@ -38,6 +38,7 @@ std::string WaitText(const v1::GroupStatus& group) {
 constexpr uint32_t kMostRanks = 65536;
 
 std::vector<uint32_t> RanksThatHaveNotJoined(const v1::JobStatus& job) {
+  if (job.min_ranks() > 0) return {};  // numbers of an open job are given to those who come
   std::set<uint32_t> joined;
   for (const v1::RankStatus& rank : job.ranks()) joined.insert(rank.rank());
   std::vector<uint32_t> missing;
@@ -57,6 +58,10 @@ std::string ToJson(const google::protobuf::Message& message) {
   // Fails only for types that our messages don't have.
   const bool ok = google::protobuf::util::MessageToJsonString(message, &json, options).ok();
   return ok ? json : "{}";
+}
+
+std::string LiveText(const v1::JobStatus& job, const JobTotals& totals) {
+  return absl::StrCat(totals.live, job.min_ranks() > 0 ? "" : absl::StrCat(" of ", job.world_size()));
 }
 
 JobTotals TotalsOf(const v1::JobStatus& job) {

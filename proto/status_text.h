@@ -33,6 +33,8 @@ struct JobTotals {
   uint64_t newest_age_ms = 0;  // since something was heard of any rank, live or not; 0: the job has none
 };
 JobTotals TotalsOf(const v1::JobStatus& job);
+// "3 of 4", or "3" of an open job.
+std::string LiveText(const v1::JobStatus& job, const JobTotals& totals);
 
 // The groups of a job, where the rails of a group, which are listed one by one, count once.
 struct GroupCounts {

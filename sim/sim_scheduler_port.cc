@@ -20,12 +20,16 @@ scheduler::NodeReduceRequest AsRequest(const NodeReduceRequest& offer) {
 }
 
 scheduler::Request AsRequest(const JoinJobCall& call) {
+  std::optional<scheduler::OpenJob> open;
+  if (call.member.open.has_value()) {
+    open = {.min_ranks = call.member.open->min_ranks, .identity = call.member.open->identity};
+  }
   return scheduler::JoinJob{.control_version = kControlVersion,
                             .oldest_control_version = kOldestControlVersion,
                             .software_version = kSoftwareVersion,
                             .job_name = call.member.job_name,
                             .world_size = call.member.world_size,
-                            .rank = call.member.rank,
+                            .rank = open.has_value() ? JobRank() : call.member.rank,
                             .incarnation = call.member.incarnation,
                             .node = call.member.node,
                             .pid = kPid,
@@ -35,7 +39,8 @@ scheduler::Request AsRequest(const JoinJobCall& call) {
                             .min_servers = call.min_servers,
                             .local_world_size = call.member.local_world_size,
                             .boot_id = call.member.boot_id,
-                            .can_encrypt = call.member.can_encrypt};
+                            .can_encrypt = call.member.can_encrypt,
+                            .open = open};
 }
 
 scheduler::Request AsRequest(const JoinGroupCall& call) {
@@ -158,8 +163,12 @@ void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* 
 absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Response>& response) {
   if (!response.ok()) return response.status();
   if (const auto* joined = std::get_if<scheduler::JobJoined>(&*response)) {
-    return JoinedJob{joined->job, joined->lease_ttl_ms, joined->server_count, joined->colocate_server,
-                     joined->needs_no_servers};
+    return JoinedJob{.id = joined->job,
+                     .rank = joined->rank,
+                     .lease_ttl_ms = joined->lease_ttl_ms,
+                     .server_count = joined->server_count,
+                     .colocate_server = joined->colocate_server,
+                     .needs_no_servers = joined->needs_no_servers};
   }
   if (const auto* group = std::get_if<scheduler::GroupJoined>(&*response)) {
     return JoinedGroup{.id = group->group,

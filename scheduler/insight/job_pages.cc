@@ -93,7 +93,8 @@ class JobPart {
   bool AddJobAlone() {
     view_.job = job_.id;
     view_.name = job_.name;
-    view_.world_size = job_.world_size;
+    view_.world_size = job_.size();
+    view_.min_ranks = job_.min_ranks;
     view_.phase = job_.phase;
     view_.failure = job_.failure;
     view_.load_is_whole = insight_.load.IsWhole(job_);

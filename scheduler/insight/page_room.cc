@@ -67,7 +67,8 @@ size_t MostBytes(const RankView& rank) {
   constexpr size_t kRatesBytes = kLengthBytes + 3 * kFractionBytes;
   const RankState& state = rank.state;
   return kLengthBytes + kNumbers * kNumberBytes + TextBytes(state.node) + TextBytes(MemberPhaseName(state.phase)) +
-         TextBytes(state.reason) + LoadBytes(rank.load) + (rank.rates.has_value() ? kRatesBytes : 0);
+         TextBytes(state.reason) + TextBytes(state.identity) + LoadBytes(rank.load) +
+         (rank.rates.has_value() ? kRatesBytes : 0);
 }
 
 size_t MostBytes(const GroupView& group) {
@@ -94,7 +95,7 @@ size_t MostBytes(const SlowServer& server) {
 }
 
 size_t MostBytesOfJobAlone(const JobView& job) {
-  constexpr size_t kNumbers = 4;
+  constexpr size_t kNumbers = 5;
   constexpr size_t kRatesBytes = kLengthBytes + 4 * kFractionBytes + 3 * kNumberBytes;
   return kLengthBytes + kNumbers * kNumberBytes + kFlagBytes + TextBytes(job.name) +
          TextBytes(JobPhaseName(job.phase)) + TextBytes(job.failure) + BytesOfAllRanks(job.load) + kRatesBytes +

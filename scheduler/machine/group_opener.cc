@@ -105,7 +105,7 @@ void GroupOpener::OpenOnServers(const GroupRound& round, const Job& job, const N
   const absl::StatusOr<GroupPlan> plan =
       PlanGroup(decisions_.map()->epoch(), servers_.ServersOf(round.job), job.PlacesOf(round.ranks),
                 {.job = places_of_job,
-                 .to_come = job.world_size - static_cast<uint32_t>(job.workers.size()),
+                 .to_come = job.is_fixed() ? job.world_size - static_cast<uint32_t>(job.workers.size()) : 0,
                  .network_cards = round.NetworkCards()});
   if (!plan.ok()) return Refuse(round, plan.status());
   LinkFacts link = round.Link();
@@ -134,9 +134,9 @@ void GroupOpener::OpenOnServers(const GroupRound& round, const Job& job, const N
   const std::string ports = settings_.port_buffer_bytes == 0 || link.within_node
                                 ? ""
                                 : absl::StrCat(", ports of ", settings_.port_buffer_bytes, " bytes");
-  const bool is_part = !link.within_node && round.ranks.size() < job.world_size;
+  const bool is_part = !link.within_node && round.ranks.size() < job.size();
   const std::string beside =
-      is_part ? absl::StrCat(", as if all ", job.world_size, " ranks of the job reduced at once") : "";
+      is_part ? absl::StrCat(", as if all ", job.size(), " ranks of the job reduced at once") : "";
   const std::string why_flat = has_rails ? "" : absl::StrCat("; not within a node: ", decision.reason);
   decisions_.Record(
       EventKind::kGroupOpened, job.DescribeGroup(round.name),

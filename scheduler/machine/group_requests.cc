@@ -12,6 +12,23 @@
 namespace shoal::scheduler {
 namespace {
 
+// Of an open job, no number of which is ever used again.
+absl::Status CheckLive(const Job& job, const std::vector<JobRank>& ranks) {
+  if (job.is_fixed()) return absl::OkStatus();
+  for (const JobRank rank : ranks) {
+    const auto worker = job.workers.find(rank);
+    if (worker == job.workers.end()) {
+      return absl::AbortedError(
+          absl::StrCat(job.Describe(rank), " is not there any more; ask for the group without it"));
+    }
+    const RankState& state = worker->second.state;
+    if (state.phase == MemberPhase::kLive) continue;
+    return absl::AbortedError(absl::StrCat(job.Describe(rank), " is ", std::string(MemberPhaseName(state.phase)), " (",
+                                           state.reason, "); ask for the group without it"));
+  }
+  return absl::OkStatus();
+}
+
 std::string GivenUpText(const GivenUpRequest& request) {
   return absl::StrCat("it gave its request for the group up", request.reason.empty() ? "" : ": ", request.reason);
 }
@@ -26,6 +43,7 @@ void GroupRequests::Answer(RequestHandle handle, const JoinGroup& request, Now n
   }
   if ((*job)->phase == JobPhase::kFailed) return decisions_.Answer(handle, absl::AbortedError((*job)->failure));
   if (AnswerAgain(handle, request, **job, now)) return;
+  if (absl::Status status = CheckLive(**job, request.ranks); !status.ok()) return decisions_.Answer(handle, status);
   Refuse(rounds_.Add(handle, request, now));
   OpenComplete(now);
 }

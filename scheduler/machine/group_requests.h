@@ -35,6 +35,7 @@ class GroupRequests {
   void OpenComplete(Now now);
   // Requests of the rank, or of all ranks of the job, are answered with that.
   void FailRank(JobId job, JobRank rank, const absl::Status& why) { Fail(rounds_.FailRank(job, rank, why)); }
+  void FailAllWith(JobId job, JobRank rank, const absl::Status& why) { Fail(rounds_.FailAllWith(job, rank, why)); }
   void FailJob(JobId job, const absl::Status& why) { Fail(rounds_.FailJob(job, why)); }
   // The caller hung up.
   void Forget(RequestHandle handle) { rounds_.Forget(handle); }

@@ -278,6 +278,19 @@ std::vector<GroupRounds::Failure> GroupRounds::FailRank(JobId job, JobRank rank,
   return failures;
 }
 
+std::vector<GroupRounds::Failure> GroupRounds::FailAllWith(JobId job, JobRank rank, const absl::Status& status) {
+  std::vector<Failure> failures;
+  auto it = rounds_.lower_bound({job, ""});
+  while (it != rounds_.end() && it->first.first == job) {
+    const bool has_it = std::ranges::find(it->second.ranks, rank) != it->second.ranks.end();
+    for (const auto& [other, waiter] : it->second.waiters) {
+      if (has_it) failures.push_back({waiter.handle, status});
+    }
+    it = has_it ? rounds_.erase(it) : std::next(it);
+  }
+  return failures;
+}
+
 std::vector<GroupRounds::Failure> GroupRounds::GiveUp(JobId job, JobRank rank, const GroupRequestId& request) {
   for (auto it = rounds_.lower_bound({job, ""}); it != rounds_.end() && it->first.first == job; ++it) {
     auto& waiters = it->second.waiters;

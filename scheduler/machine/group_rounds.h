@@ -93,6 +93,8 @@ class GroupRounds {
   std::vector<Failure> FailJob(JobId job, const absl::Status& status);
   // The rank's requests fail with `status`; the others go on waiting.
   std::vector<Failure> FailRank(JobId job, JobRank rank, const absl::Status& status);
+  // So do all requests for groups that have the rank.
+  std::vector<Failure> FailAllWith(JobId job, JobRank rank, const absl::Status& status);
   // The rank's own request with that number, if it waits, is cancelled.
   std::vector<Failure> GiveUp(JobId job, JobRank rank, const GroupRequestId& request);
   // The caller hung up.

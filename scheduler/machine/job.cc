@@ -1,6 +1,8 @@
 #include "scheduler/machine/job.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -10,25 +12,34 @@
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
+namespace {
+
+constexpr size_t kRosterShown = 64;
+constexpr size_t kMostGone = 64;  // ranks of an open job, still listed
+
+}  // namespace
 
 Job Job::Restored(const JobState& state) {
   Job job{.id = state.id,
           .name = state.name,
           .world_size = state.world_size,
+          .min_ranks = state.min_ranks,
           .phase = state.phase,
           .failure = state.failure,
           .started_at_unix_ms = state.started_at_unix_ms};
   for (uint32_t rank = 0; rank < state.world_size; ++rank) job.failure_ranks.push_back(JobRank(rank));
   job.groups.Restore(state.groups);
   for (const auto& [rank, rank_state] : state.ranks) {
-    job.workers[rank].state = rank_state;
+    Worker& worker = job.workers[rank];
+    worker.state = rank_state;
+    worker.signs = ProcessSigns(job.PatienceNs());
     if (rank_state.phase == MemberPhase::kLive) {
       ++job.live_count;
       continue;
     }
     job.groups.CloseAllOf(rank);
     // States that were saved before they had the failure.
-    if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
+    if (rank_state.phase == MemberPhase::kLost && job.failure.empty() && job.is_fixed()) {
       job.failure = job.WhyLost(rank, rank_state.reason);
     }
   }
@@ -39,6 +50,7 @@ JobState Job::State() const {
   JobState state{.id = id,
                  .name = name,
                  .world_size = world_size,
+                 .min_ranks = min_ranks,
                  .phase = phase,
                  .failure = failure,
                  .started_at_unix_ms = started_at_unix_ms,
@@ -52,6 +64,30 @@ std::string Job::Describe(JobRank rank) const {
   const auto worker = workers.find(rank);
   const std::string where = worker == workers.end() ? "" : absl::StrCat(" on node ", worker->second.state.node);
   return absl::StrCat("rank ", rank.value(), " of job \"", name, "\"", where);
+}
+
+bool Job::IsLive(JobRank rank) const {
+  const auto worker = workers.find(rank);
+  return worker != workers.end() && worker->second.state.phase == MemberPhase::kLive;
+}
+
+std::optional<JobRank> Job::RankOf(Incarnation incarnation) const {
+  for (const auto& [rank, worker] : workers) {
+    if (worker.state.incarnation == incarnation && IsLive(rank)) return rank;
+  }
+  return std::nullopt;
+}
+
+std::string Job::DescribeRoster() const {
+  std::string text = absl::StrCat(live_count, live_count == 1 ? " rank" : " ranks");
+  size_t shown = 0;
+  for (const auto& [rank, worker] : workers) {
+    if (!IsLive(rank)) continue;
+    if (shown == kRosterShown) return absl::StrCat(text, " and ", live_count - shown, " more");
+    absl::StrAppend(&text, shown++ == 0 ? ": " : ", ", rank.value());
+    if (!worker.state.identity.empty()) absl::StrAppend(&text, " (\"", worker.state.identity, "\")");
+  }
+  return text;
 }
 
 std::string Job::DescribeGroup(const std::string& group_name) const {
@@ -181,6 +217,20 @@ bool Job::NeedsNoServers() {
   return *needs_no_servers;
 }
 
+void Job::ForgetGone() {
+  std::set<JobRank> of_groups;
+  for (const auto& [group_id, group] : groups.all()) {
+    const std::vector<JobRank>& ranks = group.state().RanksOfWhole();
+    of_groups.insert(ranks.begin(), ranks.end());
+  }
+  size_t gone = workers.size() - live_count;
+  for (auto worker = workers.begin(); worker != workers.end() && gone > kMostGone;) {
+    const bool is_gone = worker->second.state.phase != MemberPhase::kLive;
+    gone -= is_gone ? 1 : 0;
+    worker = is_gone && !of_groups.contains(worker->first) ? workers.erase(worker) : std::next(worker);
+  }
+}
+
 void Job::Abort(const std::string& reason) {
   phase = JobPhase::kFailed;
   failure = absl::StrCat("an operator aborted job \"", name, "\"", reason.empty() ? "" : ": ", CleanText(reason));
@@ -196,6 +246,8 @@ bool Job::NoteGroupFailed(std::vector<JobRank> ranks, const std::string& why) {
 
 bool Job::NoteGroupWorks(std::vector<JobRank> ranks) {
   std::ranges::sort(ranks);
+  // Those that an open job has lost are in no group any more.
+  if (!is_fixed()) std::erase_if(failure_ranks, [this](JobRank rank) { return !IsLive(rank); });
   if (!open() || failure.empty() || !std::ranges::includes(ranks, failure_ranks)) return false;
   failure.clear();
   return true;
@@ -225,7 +277,7 @@ bool Job::IsOfAnEarlierRun(JobRank rank, uint64_t process_end_ns, Now now) const
 }
 
 MemberPhase Job::PhaseOfEnded(JobRank rank, uint64_t process_end_ns, Now now) {
-  if (!open() || !IsOfAnEarlierRun(rank, process_end_ns, now)) return MemberPhase::kLost;
+  if (!is_fixed() || !open() || !IsOfAnEarlierRun(rank, process_end_ns, now)) return MemberPhase::kLost;
   // What failed in the earlier run is not the next one's.
   failure.clear();
   failure_ranks.clear();

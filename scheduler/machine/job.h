@@ -1,7 +1,9 @@
 // A job: its ranks with their leases, its open groups. Pure; one thread.
 //
 // It starts with its first rank, runs once all ranks have joined, ends when all have left, and fails as soon as a rank
-// is lost or an operator aborts it. Its own functions change it, and JobRegistry, which counts ranks and leases.
+// is lost or an operator aborts it. An open job has no size: ranks get their numbers as they come, it runs once
+// min_ranks are there, and a rank that is lost fails it only if fewer are left. Its own functions change it, and
+// JobRegistry, which counts ranks and leases.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_H_
 #define SHOAL_SCHEDULER_MACHINE_JOB_H_
 
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/failure_detection.h"
 #include "core/ids.h"
 #include "core/now.h"
 #include "scheduler/machine/job_groups.h"
@@ -43,7 +46,8 @@ struct Job {
 
   JobId id;
   std::string name;
-  uint32_t world_size = 0;
+  uint32_t world_size = 0;  // of an open job: how many ranks have had a number, so that all are below it
+  uint32_t min_ranks = 0;   // of an open job; 0: it is a fixed one
   JobPhase phase = JobPhase::kJoining;
   // kFailed: why: a rank that was lost, the operator who aborted it, or a group. Of an open job: the first group that
   // failed or was not made, for which the job will have failed if it ends so. It is forgotten when a group with all its
@@ -60,6 +64,16 @@ struct Job {
   // The most servers that one of its live ranks waits for before it asks for groups; 0: none waits.
   uint32_t AwaitedServers() const;
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
+  bool is_fixed() const { return min_ranks == 0; }
+  uint64_t PatienceNs() const { return is_fixed() ? kProcessEndedPatienceNs : kOpenJobPatienceNs; }
+  // How many ranks it has, or is to have.
+  uint32_t size() const { return is_fixed() ? world_size : static_cast<uint32_t>(live_count); }
+  bool all_joined() const { return is_fixed() ? workers.size() == world_size : live_count >= min_ranks; }
+  bool IsLive(JobRank rank) const;
+  // Of an open job: the live rank of the process; nullopt: it has none.
+  std::optional<JobRank> RankOf(Incarnation incarnation) const;
+  // "3 ranks: 0, 2 ("trainer-b"), 5": those that are live.
+  std::string DescribeRoster() const;
   // "rank 3 of job "gpt" on node b".
   std::string Describe(JobRank rank) const;
   // "group "world" of job "gpt"": the group as a whole, its rails included.
@@ -102,6 +116,8 @@ struct Job {
   void NoteAwaitedServers(JobRank rank, uint32_t count) { workers.at(rank).awaited_servers = count; }
   // All ranks of the job are there, and can reduce among themselves on one node. Cheap: ranks ask it again and again.
   bool NeedsNoServers();
+  // Of an open job: of the ranks that are gone, those that no group has are forgotten, but for the newest ones.
+  void ForgetGone();
   // An operator ends the open job.
   void Abort(const std::string& reason);
   // A group of these ranks failed or was not made; or was made, or closed by all without a failure: see `failure`.

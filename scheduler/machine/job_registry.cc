@@ -20,6 +20,7 @@ void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_i
     for (auto& [rank, worker] : job.workers) {
       if (worker.state.phase == MemberPhase::kLive) GrantLease(&worker, now);
     }
+    job.ForgetGone();
     JobId& newest = by_name_[job.name];
     newest = std::max(newest, job.id);
   }
@@ -30,22 +31,40 @@ const Job* JobRegistry::FindByName(const std::string& name) const {
   return named == by_name_.end() ? nullptr : &jobs_.at(named->second);
 }
 
+absl::Status JobRegistry::CheckKind(const Job& job, const JoinJob& request) {
+  const std::string process = absl::StrCat("process ", request.pid, " on node ", CleanText(request.node));
+  if (job.is_fixed() && request.open.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("job \"", job.name, "\" has world size ", job.world_size, ", but ",
+                                                   process, " joins it as an open job; give one of them another name"));
+  }
+  if (!job.is_fixed() && !request.open.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("job \"", job.name, "\" is an open one, but ", process,
+                                                   " joins it as rank ", request.rank.value(), " with world size ",
+                                                   request.world_size, "; give one of them another name"));
+  }
+  if (!job.is_fixed() && job.min_ranks != request.open->min_ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("open job \"", job.name, "\" needs ", job.min_ranks,
+                                                   " ranks at least, but ", process, " says ", request.open->min_ranks,
+                                                   "; give every rank the same number"));
+  }
+  if (!job.is_fixed() || job.world_size == request.world_size) return absl::OkStatus();
+  const auto& [first_rank, first] = *job.workers.begin();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "job \"", job.name, "\" has world size ", job.world_size, " (from rank ", first_rank.value(), ", process ",
+      first.state.pid, " on node ", first.state.node, "), but rank ", request.rank.value(), ", ", process,
+      ", has world size ", request.world_size, "; give every rank the same world size, or give this job another name"));
+}
+
 // The open job of that name, or a new one.
 absl::StatusOr<Job*> JobRegistry::JobToJoin(const JoinJob& request, Joined* joined, Now now) {
   const auto named = by_name_.find(request.job_name);
   if (named != by_name_.end()) {
     Job& job = jobs_.at(named->second);
-    const auto worker = job.workers.find(request.rank);
-    const bool is_live_member = worker != job.workers.end() && worker->second.state.phase == MemberPhase::kLive &&
-                                worker->second.state.incarnation == request.incarnation;
+    const bool is_live_member = job.is_fixed() ? job.CheckMember(request.rank, request.incarnation).ok()
+                                               : job.RankOf(request.incarnation).has_value();
     if (job.open() || is_live_member) {
-      if (job.world_size == request.world_size) return &job;
-      const auto& [first_rank, first] = *job.workers.begin();
-      return absl::InvalidArgumentError(absl::StrCat(
-          "job \"", job.name, "\" has world size ", job.world_size, " (from rank ", first_rank.value(), ", process ",
-          first.state.pid, " on node ", first.state.node, "), but rank ", request.rank.value(), ", process ",
-          request.pid, " on node ", CleanText(request.node), ", has world size ", request.world_size,
-          "; give every rank the same world size, or give this job another name"));
+      if (absl::Status status = CheckKind(job, request); !status.ok()) return status;
+      return &job;
     }
   }
   if (live_job_count() >= kMaxLiveJobs) {
@@ -57,6 +76,7 @@ absl::StatusOr<Job*> JobRegistry::JobToJoin(const JoinJob& request, Joined* join
   job.id = id;
   job.name = request.job_name;
   job.world_size = request.world_size;
+  job.min_ranks = request.open.has_value() ? request.open->min_ranks : 0;
   job.started_at_unix_ms = now.unix_ms;
   by_name_[job.name] = id;
   joined->started_job = true;
@@ -64,9 +84,8 @@ absl::StatusOr<Job*> JobRegistry::JobToJoin(const JoinJob& request, Joined* join
 }
 
 absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, Now now) {
-  const std::string who = absl::StrCat("rank ", request.rank.value(), " of job \"", CleanText(request.job_name), "\"");
-  absl::Status status =
-      CheckControlVersion(request.control_version, request.oldest_control_version, request.software_version, who);
+  absl::Status status = CheckControlVersion(request.control_version, request.oldest_control_version,
+                                            request.software_version, WhoJoins(request));
   if (status.ok()) status = CheckRequest(request);
   if (!status.ok()) return status;
   if (live_workers_ >= kMaxLiveWorkers) {
@@ -78,8 +97,10 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
   if (!found.ok()) return found.status();
   Job& job = **found;
   joined.job = job.id;
+  joined.rank = request.rank;
+  if (!job.is_fixed()) joined.rank = job.RankOf(request.incarnation).value_or(JobRank(job.world_size));
 
-  const auto holder = job.workers.find(request.rank);
+  const auto holder = job.workers.find(joined.rank);
   if (holder != job.workers.end() && holder->second.state.phase == MemberPhase::kLive) {
     if (holder->second.state.incarnation == request.incarnation) {
       if (holder->second.state.node_reduce != request.node_reduce) job.needs_no_servers.reset();
@@ -90,8 +111,13 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
     }
     return joined;
   }
-  Worker& worker = job.workers[request.rank];
+  Worker& worker = job.workers[joined.rank];
   worker = Worker();
+  worker.signs = ProcessSigns(job.PatienceNs());
+  if (!job.is_fixed()) {
+    ++job.world_size;
+    worker.state.identity = CleanText(request.open->identity);
+  }
   worker.state.incarnation = request.incarnation;
   worker.state.node = CleanText(request.node);
   worker.state.boot_id = CleanText(request.boot_id);
@@ -104,7 +130,7 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
   ++job.live_count;
   ++live_workers_;
   joined.changed = true;
-  if (job.phase == JobPhase::kJoining && job.workers.size() == job.world_size) {
+  if (job.phase == JobPhase::kJoining && job.all_joined()) {
     job.phase = JobPhase::kRunning;
     joined.job_runs_now = true;
   }
@@ -331,12 +357,17 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
   --job->live_count;
   --live_workers_;
   job->groups.CloseAllOf(rank);
-  if (gone.lost && job->open()) {
-    job->phase = JobPhase::kFailed;
+  const bool has_enough = !job->is_fixed() && (job->phase == JobPhase::kJoining || job->live_count >= job->min_ranks);
+  if (gone.lost && job->open() && !has_enough) {
     job->failure = job->WhyLost(rank, reason);
+    if (!job->is_fixed()) {
+      job->failure += absl::StrCat("; ", job->DescribeRoster(), " left, and the job needs ", job->min_ranks);
+    }
+    job->phase = JobPhase::kFailed;
     gone.failed_job_now = true;
     gone.failure = job->failure;
   }
+  if (!job->is_fixed()) job->ForgetGone();
   if (job->live_count == 0) {
     if (job->open()) {
       gone.failed_job_now = !job->failure.empty();

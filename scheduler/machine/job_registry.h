@@ -38,19 +38,22 @@ class JobRegistry {
  public:
   struct Joined {
     JobId job;
+    JobRank rank;
     bool held = false;     // another process holds the rank: see Join
     bool changed = false;  // false: this incarnation has joined already
     bool started_job = false;
-    bool job_runs_now = false;  // this was the last rank to join
+    bool job_runs_now = false;  // this was the last rank to join, or the last that an open job waited for
   };
 
   struct Gone {
     RankLost rank;
     std::string who;  // the rank in words: Job::Describe
     std::string job_name;
-    bool lost = false;            // false: it left in good order
-    bool failed_job_now = false;  // it was the first one to be lost, or the last one to go, and there is a Job::failure
-    std::string failure;          // of the job, if it failed now
+    bool lost = false;  // false: it left in good order
+    // It was the first one to be lost, or an open job has too few left, or the last one to go, and there is a
+    // Job::failure.
+    bool failed_job_now = false;
+    std::string failure;  // of the job, if it failed now
     bool ended_job_now = false;
   };
 
@@ -61,7 +64,8 @@ class JobRegistry {
   // A process that wants a rank whose holder still has its lease is not refused at once: `held` is set, nothing
   // changes, and the caller asks again when the holder is gone, or answers with Job::HolderError when the holder shows
   // a sign of life. So a restarted process need not wait for the end of its predecessor's lease itself.
-  // INVALID_ARGUMENT: world size differs from the job's. RESOURCE_EXHAUSTED: too many jobs or workers.
+  // INVALID_ARGUMENT: world size differs from the job's, or one is open and the other is fixed. RESOURCE_EXHAUSTED: too
+  // many jobs or workers.
   absl::StatusOr<Joined> Join(const JoinJob& request, Now now);
 
   // NOT_FOUND: job unknown, or the rank's lease is over; the text says why.
@@ -121,6 +125,7 @@ class JobRegistry {
   std::vector<JobState> States() const;
 
  private:
+  static absl::Status CheckKind(const Job& job, const JoinJob& request);
   absl::StatusOr<Job*> JobToJoin(const JoinJob& request, Joined* joined, Now now);
   void GrantLease(Worker* worker, Now now);
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);

@@ -40,7 +40,7 @@ uint64_t ProcessSigns::EndedAtNs() const {
   if (!stream_closed_ns_.has_value() || !connection_lost_ns_.has_value()) return kNoDeadline;
   const uint64_t apart_ns =
       std::max(*stream_closed_ns_, *connection_lost_ns_) - std::min(*stream_closed_ns_, *connection_lost_ns_);
-  return apart_ns > kSameMomentNs ? kNoDeadline : std::max(*stream_closed_ns_ + kProcessEndedPatienceNs, told_ns_);
+  return apart_ns > kSameMomentNs ? kNoDeadline : std::max(*stream_closed_ns_ + patience_ns_, told_ns_);
 }
 
 uint64_t ProcessSigns::TakeOverAtNs() const {

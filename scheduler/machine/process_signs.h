@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "core/failure_detection.h"
 #include "core/now.h"
 #include "scheduler/machine/scheduler_events.h"
 
@@ -19,6 +20,10 @@ namespace shoal::scheduler {
 
 class ProcessSigns {
  public:
+  ProcessSigns() = default;
+  // How long a new stream is waited for.
+  explicit ProcessSigns(uint64_t patience_ns) : patience_ns_(patience_ns) {}
+
   // A Watch stream of the process stands, or does not any more. `heard_ns`: its last heartbeat.
   void OnStreamOpened(WatcherId stream);
   void OnStreamClosed(WatcherId stream, uint64_t heard_ns, Now now);
@@ -39,6 +44,7 @@ class ProcessSigns {
   std::string Describe() const;
 
  private:
+  uint64_t patience_ns_ = kProcessEndedPatienceNs;
   std::set<WatcherId> open_streams_;
   std::optional<uint64_t> stream_closed_ns_;    // the last of them, by the process itself
   std::optional<uint64_t> connection_lost_ns_;  // the last that a server told of

@@ -44,33 +44,45 @@ bool RankMembers::TryJoin(RequestHandle handle, const JoinJob& request, Now now,
   if (joined->held) return false;
   if (joined->changed) decisions_.NoteChange();
   const std::string subject = absl::StrCat("job \"", request.job_name, "\"");
-  if (joined->started_job) {
-    decisions_.Record(EventKind::kJobStarted, subject,
-                      absl::StrCat("world size ", request.world_size, "; the first to join was rank ",
-                                   request.rank.value(), " on node ", CleanText(request.node)),
-                      now, {.job = joined->job});
-  }
   Job& job = jobs_.At(joined->job);
+  const JobRank rank = joined->rank;
+  if (joined->started_job) {
+    const std::string size = job.is_fixed() ? absl::StrCat("world size ", job.world_size)
+                                            : absl::StrCat("open, with ", job.min_ranks, " ranks at least");
+    decisions_.Record(
+        EventKind::kJobStarted, subject,
+        absl::StrCat(size, "; the first to join was rank ", rank.value(), " on node ", CleanText(request.node)), now,
+        {.job = joined->job});
+  }
+  if (joined->changed)
+    RecordRoster(job, absl::StrCat("rank ", rank.value(), " joined from node ", CleanText(request.node)), now);
   if (joined->job_runs_now) {
-    decisions_.Record(EventKind::kJobRunning, subject, absl::StrCat("all ", request.world_size, " ranks joined"), now,
+    decisions_.Record(EventKind::kJobRunning, subject, absl::StrCat("all ", job.size(), " ranks joined"), now,
                       {.job = joined->job});
     WarnOfSharedNodeName(job, now);
   }
-  const NodePlace place = PlaceOf(job.workers.at(request.rank).state);
-  const bool colocate_server = job.AssignServer(request.rank, joined->changed && WantsServer(request, place));
-  if (!decisions_.all_saved()) jobs_.HoldLease(joined->job, request.rank);
-  decisions_.AfterSave(BeginRankLease{joined->job, request.rank, request.incarnation});
+  const NodePlace place = PlaceOf(job.workers.at(rank).state);
+  const bool colocate_server = job.AssignServer(rank, joined->changed && WantsServer(request, place));
+  if (!decisions_.all_saved()) jobs_.HoldLease(joined->job, rank);
+  decisions_.AfterSave(BeginRankLease{joined->job, rank, request.incarnation});
   const auto server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size());
   const bool needs_no_servers = job.NeedsNoServers();
   const bool has_to_wait = server_count < request.min_servers && !needs_no_servers;
-  job.NoteAwaitedServers(request.rank, has_to_wait ? request.min_servers : 0);
+  job.NoteAwaitedServers(rank, has_to_wait ? request.min_servers : 0);
   decisions_.Answer(handle, JobJoined{.job = joined->job,
+                                      .rank = rank,
                                       .lease_ttl_ms = settings_.lease_ttl_ms,
                                       .server_count = server_count,
                                       .colocate_server = colocate_server,
                                       .needs_no_servers = needs_no_servers,
-                                      .ticket = Ticket({joined->job, request.rank, request.incarnation}, now)});
+                                      .ticket = Ticket({joined->job, rank, request.incarnation}, now)});
   return true;
+}
+
+void RankMembers::RecordRoster(const Job& job, const std::string& change, Now now) {
+  if (job.is_fixed()) return;
+  decisions_.Record(EventKind::kRosterChanged, absl::StrCat("job \"", job.name, "\""),
+                    absl::StrCat(change, "; ", job.DescribeRoster()), now, {.job = job.id});
 }
 
 // Plans tell such nodes apart; whoever reads an event or an error does not.
@@ -194,6 +206,13 @@ void RankMembers::OnGone(const JobRegistry::Gone& gone, Now now) {
   const absl::Status why = gone.lost ? absl::NotFoundError(absl::StrCat(gone.who, " is lost (", gone.rank.reason, ")"))
                                      : absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason));
   groups_.FailRank(gone.rank.job, gone.rank.rank, why);
+  // With many jobs that end at the same moment it may be forgotten by now.
+  const Job* const of_rank = jobs_.Find(gone.rank.job);
+  if (of_rank != nullptr && !of_rank->is_fixed()) {
+    groups_.FailAllWith(of_rank->id, gone.rank.rank,
+                        absl::AbortedError(absl::StrCat(why.message(), "; ask for the group without it")));
+    RecordRoster(*of_rank, absl::StrCat("rank ", gone.rank.rank.value(), gone.lost ? " was lost" : " left"), now);
+  }
   if (gone.failed_job_now) {
     decisions_.Record(EventKind::kJobFailed, job, gone.failure, now, {.job = gone.rank.job});
     groups_.FailJob(gone.rank.job, absl::AbortedError(gone.failure));

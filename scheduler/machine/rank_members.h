@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/connection_ticket.h"
@@ -64,6 +65,8 @@ class RankMembers {
   ConnectionTicket Ticket(const TicketHolder& holder, Now now) const;
   // Answers, unless another process holds the rank and may still be alive: then false.
   bool TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by);
+  // Of an open job.
+  void RecordRoster(const Job& job, const std::string& change, Now now);
   // Of a job that has just got its last rank.
   void WarnOfSharedNodeName(const Job& job, Now now);
   // `place`: where the rank is.

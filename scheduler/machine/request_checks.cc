@@ -110,9 +110,17 @@ absl::Status CheckRequest(const RegisterServer& request) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRequest(const JoinJob& request) {
-  if (absl::Status status = CheckName("job name", request.job_name); !status.ok()) return status;
-  if (absl::Status status = CheckIncarnation(request.incarnation); !status.ok()) return status;
+std::string WhoJoins(const JoinJob& request) {
+  if (!request.open.has_value()) {
+    return absl::StrCat("rank ", request.rank.value(), " of job \"", request.job_name, "\"");
+  }
+  return absl::StrCat("process ", request.pid, " on node ", CleanText(request.node), ", of open job \"",
+                      CleanText(request.job_name), "\",");
+}
+
+namespace {
+
+absl::Status CheckPlace(const JoinJob& request) {
   if (request.world_size == 0 || request.world_size > kMaxWorldSize) {
     return absl::InvalidArgumentError(absl::StrCat("world size ", request.world_size, " of job \"", request.job_name,
                                                    "\" is out of range; give 1 to ", kMaxWorldSize));
@@ -122,16 +130,38 @@ absl::Status CheckRequest(const JoinJob& request) {
                                                    request.job_name, "\" has world size ", request.world_size,
                                                    ", so ranks 0 to ", request.world_size - 1));
   }
-  if (!ColocationFromNumber(request.colocation).has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", request.rank.value(), " of job \"", request.job_name, "\" asks for colocation ",
-                     request.colocation, "; give ", static_cast<int>(Colocation::kOff), " (off), ",
-                     static_cast<int>(Colocation::kAuto), " (auto) or ", static_cast<int>(Colocation::kOn), " (on)"));
-  }
-  return CheckNodeReduce(absl::StrCat("rank ", request.rank.value(), " of job \"", request.job_name, "\""),
-                         request.node_reduce);
+  return absl::OkStatus();
 }
 
+absl::Status CheckOpenJob(const JoinJob& request) {
+  const OpenJob& open = *request.open;
+  if (open.min_ranks == 0 || open.min_ranks > kMaxWorldSize) {
+    return absl::InvalidArgumentError(absl::StrCat(WhoJoins(request), " says that the job needs ", open.min_ranks,
+                                                   " ranks at least; give 1 to ", kMaxWorldSize));
+  }
+  if (request.world_size == 0 && request.rank == JobRank(0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(WhoJoins(request), " gives rank ", request.rank.value(),
+                                                 " and world size ", request.world_size,
+                                                 "; an open job has no size, and gives each process its rank"));
+}
+
+}  // namespace
+
+absl::Status CheckRequest(const JoinJob& request) {
+  if (absl::Status status = CheckName("job name", request.job_name); !status.ok()) return status;
+  if (absl::Status status = CheckIncarnation(request.incarnation); !status.ok()) return status;
+  if (request.open.has_value()) {
+    if (absl::Status status = CheckOpenJob(request); !status.ok()) return status;
+  } else if (absl::Status status = CheckPlace(request); !status.ok()) {
+    return status;
+  }
+  if (!ColocationFromNumber(request.colocation).has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        WhoJoins(request), " asks for colocation ", request.colocation, "; give ", static_cast<int>(Colocation::kOff),
+        " (off), ", static_cast<int>(Colocation::kAuto), " (auto) or ", static_cast<int>(Colocation::kOn), " (on)"));
+  }
+  return CheckNodeReduce(WhoJoins(request), request.node_reduce);
+}
 absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
   if (absl::Status status = CheckName("group name", request.group_name); !status.ok()) return status;
   const std::string who = absl::StrCat("group \"", request.group_name, "\" asked for by rank ", request.rank.value());

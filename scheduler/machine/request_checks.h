@@ -28,7 +28,10 @@ absl::Status CheckControlVersion(uint32_t peer_version, uint32_t peer_oldest, co
 // InvalidArgument says which field is wrong, its value and the values that it accepts. Sizes are checked as well.
 absl::Status CheckRequest(const RegisterServer& request);
 absl::Status CheckRequest(const JoinJob& request);
+// `world_size` of an open job: how many ranks it has had.
 absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size);
+// "rank 3 of job "gpt"", or the process that joins an open job.
+std::string WhoJoins(const JoinJob& request);
 absl::Status CheckRequest(const CloseGroups& request);
 absl::Status CheckRequest(const LeaveJob& request);
 

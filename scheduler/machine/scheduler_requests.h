@@ -127,6 +127,15 @@ struct NodeReduceRequest {
   friend bool operator==(const NodeReduceRequest&, const NodeReduceRequest&) = default;
 };
 
+// What a process says that joins an open job: one whose ranks come and go. It is told which rank it has; numbers are
+// never used again.
+struct OpenJob {
+  uint32_t min_ranks = 0;     // the same on all ranks, 1 at least: when fewer are left, the job has failed
+  std::string identity = {};  // who it is, whichever process it is now; for people
+
+  friend bool operator==(const OpenJob&, const OpenJob&) = default;
+};
+
 struct JoinJob {
   uint32_t control_version = 0;
   uint32_t oldest_control_version = 0;
@@ -144,6 +153,7 @@ struct JoinJob {
   uint32_t local_world_size = 0;  // ranks on its node, as its launcher says; 0: not known, or its version does not say
   std::string boot_id = {};       // as in scheduler.proto; empty: not told
   bool can_encrypt = false;
+  std::optional<OpenJob> open = std::nullopt;  // then world_size and rank are 0; nullopt: a job of fixed size
 };
 
 // What all ranks of a group must have alike, though each process is told for itself.

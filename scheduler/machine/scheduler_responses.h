@@ -100,6 +100,7 @@ struct FlightRecordsView {
 
 struct JobJoined {
   JobId job;
+  JobRank rank;  // which it asked for, or which an open job gave it
   uint64_t lease_ttl_ms = 0;
   uint32_t server_count = 0;      // that serve the job
   bool colocate_server = false;   // the process is to run a colocated server
@@ -274,7 +275,8 @@ struct GroupView {
 struct JobView {
   JobId job;
   std::string name;
-  uint32_t world_size = 0;
+  uint32_t world_size = 0;  // of an open job: its live ranks
+  uint32_t min_ranks = 0;   // of an open job; 0: it is a fixed one
   JobPhase phase = JobPhase::kJoining;
   std::string failure;         // kFailed: why
   bool load_is_whole = false;  // that of every live rank is known to this scheduler

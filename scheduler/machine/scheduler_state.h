@@ -77,6 +77,7 @@ struct RankState {
   std::string boot_id;  // as in NodePlace
   uint32_t pid = 0;
   bool colocates_without_servers = false;  // offers to run a colocated server if its job has no other server
+  std::string identity = {};               // of an open job: OpenJob::identity
   std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // as it said when it joined
 
   friend bool operator==(const RankState&, const RankState&) = default;
@@ -166,8 +167,9 @@ struct JobState {
   JobId id;
   std::string name;
   uint32_t world_size = 0;
+  uint32_t min_ranks = 0;  // as Job has both
   JobPhase phase = JobPhase::kJoining;
-  std::string failure;  // as Job::failure has it
+  std::string failure;  // likewise
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, RankState> ranks;  // those that joined
   std::vector<GroupState> groups;      // open ones

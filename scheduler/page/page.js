@@ -285,7 +285,8 @@ function showJobs(cluster, allJobs, allRates) {
       tellSlow(`${way}server ${slow.name}${on(slow.node)}`, "ranks", slow);
     }
     for (const line of trouble) said.append(make("div", { class: "trouble" }, line));
-    return [job.name, state(job.state), `${all.live} of ${job.world_size}`, ops, orDash(of("pushed"), bytes),
+    const live = job.min_ranks > 0 ? `${all.live}` : `${all.live} of ${job.world_size}`;
+    return [job.name, state(job.state), live, ops, orDash(of("pushed"), bytes),
       mean === null ? "–" : `${mean.toFixed(2)} ms`, slowest === 0 ? "–" : `${slowest.toFixed(2)} ms`, curve,
       String(all.groups), said];
   });

@@ -109,6 +109,8 @@ DeregisterServer FromMessage(const v1::DeregisterServerRequest& message) {
 JoinJob FromMessage(const v1::JoinJobRequest& message) {
   std::optional<NodeReduceRequest> node_reduce;
   if (message.has_node_reduce()) node_reduce = FromMessage(message.node_reduce());
+  std::optional<OpenJob> open;
+  if (message.has_open()) open = {.min_ranks = message.open().min_ranks(), .identity = message.open().identity()};
   return {.control_version = message.control_version(),
           .oldest_control_version = message.oldest_control_version(),
           .software_version = message.software_version(),
@@ -124,7 +126,8 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .min_servers = message.min_servers(),
           .local_world_size = message.local_world_size(),
           .boot_id = message.boot_id(),
-          .can_encrypt = message.can_encrypt()};
+          .can_encrypt = message.can_encrypt(),
+          .open = std::move(open)};
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
@@ -339,6 +342,7 @@ void ToMessage(const FlightRecordsView& response, v1::FlightRecords* message) {
 
 void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
   message->set_job_id(response.job.value());
+  message->set_rank(response.rank.value());
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   message->set_server_count(response.server_count);
   message->set_colocate_server(response.colocate_server);

@@ -125,6 +125,7 @@ void ToMessage(const JobsPage& response, v1::ListJobsResponse* message) {
     job->set_job_id(view.job.value());
     job->set_name(view.name);
     job->set_world_size(view.world_size);
+    job->set_min_ranks(view.min_ranks);
     job->set_state(std::string(JobPhaseName(view.phase)));
     job->set_started_at_unix_ms(view.started_at_unix_ms);
     job->set_failure(view.failure);

@@ -119,6 +119,7 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
   stored->set_job_id(job.id.value());
   stored->set_name(job.name);
   stored->set_world_size(job.world_size);
+  stored->set_min_ranks(job.min_ranks);
   stored->set_phase(static_cast<uint32_t>(job.phase));
   stored->set_failure(job.failure);
   stored->set_started_at_unix_ms(job.started_at_unix_ms);
@@ -133,6 +134,7 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
     stored_rank->set_node(rank.node);
     stored_rank->set_boot(boot_ids.NumberOf(rank.boot_id));
     stored_rank->set_pid(rank.pid);
+    stored_rank->set_identity(rank.identity);
     stored_rank->set_colocates_without_servers(rank.colocates_without_servers);
     if (rank.node_reduce.has_value()) Encode(*rank.node_reduce, &identities, stored_rank->mutable_node_reduce());
   }
@@ -249,6 +251,7 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
   job.id = JobId(stored.job_id());
   job.name = stored.name();
   job.world_size = stored.world_size();
+  job.min_ranks = stored.min_ranks();
   job.phase = static_cast<JobPhase>(stored.phase());
   job.failure = stored.failure();
   job.started_at_unix_ms = stored.started_at_unix_ms();
@@ -266,6 +269,7 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
     }
     if (rank.boot() > 0) state.boot_id = stored.boot_ids(static_cast<int>(rank.boot()) - 1);
     state.pid = rank.pid();
+    state.identity = rank.identity();
     state.colocates_without_servers = rank.colocates_without_servers();
     if (rank.has_node_reduce()) {
       const v1::StoredNodeReduce& said = rank.node_reduce();

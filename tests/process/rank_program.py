@@ -49,6 +49,8 @@ class WorkerOptions(Structure):
         ("local_world_size", c_uint32),
         ("check_finite", c_uint32),
         ("flight_recorder", c_char_p),
+        ("min_ranks", c_uint32),
+        ("identity", c_char_p),
     ]
 
     def __init__(self, **values):

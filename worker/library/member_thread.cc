@@ -103,6 +103,11 @@ JobId MemberThread::job() const {
   return (*joined_)->id;
 }
 
+JobRank MemberThread::rank() const {
+  const MutexLock lock(mutex_);
+  return (*joined_)->rank;
+}
+
 absl::StatusOr<GroupInfo> MemberThread::JoinGroup(const GroupRequest& request, uint64_t deadline_ns) {
   const auto answer = std::make_shared<GroupAnswer>();
   uint64_t ticket = 0;

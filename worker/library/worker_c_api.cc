@@ -91,7 +91,19 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
   if (const auto target = SchedulerTarget(*scheduler); !target.ok()) return target.status();
   absl::StatusOr<std::string> job_name = RequiredText(options->job_name, "options->job_name", kMaxNameBytes);
   if (!job_name.ok()) return job_name.status();
-  if (options->world_size == 0 || options->rank >= options->world_size) {
+  const bool is_open = options->min_ranks != 0;
+  if (is_open && (options->rank != 0 || options->world_size != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("options->min_ranks is ", options->min_ranks,
+                                                   ", so the job is an open one, which has no size and gives each "
+                                                   "process its rank; set rank and world_size to 0"));
+  }
+  if (is_open && (NumberOf(options->colocation) != SHOAL_COLOCATION_OFF ||
+                  NumberOf(options->without_servers) != SHOAL_WITHOUT_SERVERS_WAIT)) {
+    return absl::InvalidArgumentError(
+        "the job is an open one, whose ranks run no colocated servers: set options->colocation to "
+        "SHOAL_COLOCATION_OFF and options->without_servers to SHOAL_WITHOUT_SERVERS_WAIT");
+  }
+  if (!is_open && (options->world_size == 0 || options->rank >= options->world_size)) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", options->rank, " is not below the world size ",
                                                    options->world_size, "; ranks count from 0"));
   }
@@ -123,6 +135,9 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .job_name = *std::move(job_name),
       .rank = options->rank,
       .world_size = options->world_size,
+      .open = is_open ? std::optional(
+                            OpenJob{.min_ranks = options->min_ranks, .identity = OptionalText(options->identity, "")})
+                      : std::nullopt,
       .local_world_size = options->local_world_size,
       .node_name = chosen_name.empty() ? NodeName() : chosen_name,
       .boot_id = chosen_name.empty() ? BootId() : "",
@@ -320,6 +335,11 @@ shoal_code shoal_worker_open_device(shoal_worker* worker, uint32_t device, shoal
     const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
     return client.ok() ? (*client)->OpenDevice(device) : client.status();
   });
+}
+
+uint32_t shoal_worker_rank(shoal_worker* worker) {
+  const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
+  return client.ok() ? (*client)->rank() : 0;
 }
 
 shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* options, shoal_group** group,

@@ -1,5 +1,7 @@
 #include "worker/library/worker_client.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -103,21 +105,32 @@ absl::StatusOr<std::unique_ptr<CudaStager>> MakeStager(const WorkerClientOptions
   return CudaStager::Make(cuda);
 }
 
+constexpr uint32_t kNoRankYet = UINT32_MAX;
+
 // What happened before a failure, to the scheduler.
-FlightFolder::Send SendFrom(const WorkerClientOptions& options, Incarnation incarnation) {
-  v1::SendFlightRecordRequest member;
-  member.set_rank(options.rank);
-  member.set_incarnation(incarnation.value());
-  return [scheduler = options.scheduler, member](const FlightFolder::Record& record, uint64_t deadline_ns) {
+FlightFolder::Send SendFrom(const WorkerClientOptions& options, Incarnation incarnation,
+                            std::shared_ptr<const std::atomic<uint32_t>> rank) {
+  return [scheduler = options.scheduler, incarnation, rank = std::move(rank)](const FlightFolder::Record& record,
+                                                                              uint64_t deadline_ns) {
+    v1::SendFlightRecordRequest member;
+    member.set_rank(rank->load());
+    member.set_incarnation(incarnation.value());
     return SendFlightRecord(scheduler, member, record, deadline_ns);
   };
 }
 
+// "rank 3 of job "gpt"", or what is known of who joins an open job.
+std::string WhoIs(const WorkerClientOptions& options, uint32_t rank) {
+  const std::string who = rank == kNoRankYet ? absl::StrCat("process ", getpid()) : absl::StrCat("rank ", rank);
+  return absl::StrCat(who, " of job \"", options.job_name, "\"");
+}
+
 }  // namespace
 
-WorkerClient::WorkerClient(const WorkerClientOptions& options, Incarnation incarnation,
+WorkerClient::WorkerClient(const WorkerClientOptions& options, Incarnation incarnation, SharedRank rank,
                            std::unique_ptr<NoticeLog> notices, std::unique_ptr<FlightFolder> flights)
     : options_(options),
+      rank_(std::move(rank)),
       incarnation_(incarnation),
       notices_(std::move(notices)),
       flights_(std::move(flights)),
@@ -125,17 +138,18 @@ WorkerClient::WorkerClient(const WorkerClientOptions& options, Incarnation incar
               [this](std::string sentence) { notices_->Say(std::move(sentence)); }) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
-  const std::string prefix = absl::StrCat("shoal: rank ", options.rank, " of job \"", options.job_name, "\": ");
+  const auto rank = std::make_shared<std::atomic<uint32_t>>(options.open.has_value() ? kNoRankYet : options.rank);
+  const std::string prefix = absl::StrCat("shoal: ", WhoIs(options, *rank), ": ");
   absl::StatusOr<std::unique_ptr<NoticeLog>> notices = NoticeLog::Start(prefix, options.quiet);
   if (!notices.ok()) return notices.status();
   const auto report = [log = notices->get()](std::string sentence) { log->Say(std::move(sentence)); };
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
   absl::StatusOr<std::unique_ptr<FlightFolder>> flights =
-      FlightFolder::Start(options.flight_recorder, SendFrom(options, *incarnation), report);
+      FlightFolder::Start(options.flight_recorder, SendFrom(options, *incarnation, rank), report);
   if (!flights.ok()) return flights.status();
   std::shared_ptr<WorkerClient> client(
-      new WorkerClient(options, *incarnation, *std::move(notices), *std::move(flights)));
+      new WorkerClient(options, *incarnation, rank, *std::move(notices), *std::move(flights)));
   if (absl::Status status = client->Start(); !status.ok()) return status;
   return client;
 }
@@ -159,6 +173,7 @@ absl::Status WorkerClient::Start() {
       .member = {.job_name = options_.job_name,
                  .rank = JobRank(options_.rank),
                  .world_size = options_.world_size,
+                 .open = options_.open,
                  .incarnation = incarnation_,
                  .node = options_.node_name,
                  .boot_id = options_.boot_id,
@@ -176,12 +191,11 @@ absl::Status WorkerClient::Start() {
   if (absl::Status status = (*member)->Join(DeadlineIn(options_.timeout_ms)); !status.ok()) return status;
   io_ = *std::move(io);
   member_ = *std::move(member);
+  if (options_.open.has_value()) rank_->store(member_->rank().value());
   return absl::OkStatus();
 }
 
-std::string WorkerClient::Describe() const {
-  return absl::StrCat("rank ", options_.rank, " of job \"", options_.job_name, "\" on ", options_.node_name);
-}
+std::string WorkerClient::Describe() const { return absl::StrCat(WhoIs(options_, rank()), " on ", options_.node_name); }
 
 std::vector<TraceSource> WorkerClient::SourcesOfTraces() {
   return {{.kind = TraceKind::kConnections,
@@ -198,7 +212,7 @@ void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why)
   if (flights_ == nullptr || !flights_->HasRoom()) return;
   const std::string failure =
       absl::StrCat("group \"", group.info().name, "\" (group=", group.info().id.value(), ") failed: ", why.ToString());
-  flights_->Save({.name = absl::StrCat("shoal-", options_.job_name, "-rank-", options_.rank),
+  flights_->Save({.name = absl::StrCat("shoal-", options_.job_name, "-rank-", rank()),
                   .failure = failure,
                   .text = absl::StrCat(Describe(), ", ", failure, "\n", recorder_.Text(ReadNowAtNextMillisecond())),
                   .job = member_->job(),
@@ -251,7 +265,7 @@ LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
   link_ = WithinOneNode();
   // Neighbours measure at different servers, as far as there are enough on other nodes.
   for (size_t i = 0; i < map->shards().size(); ++i) {
-    const Shard& shard = map->shards()[(options_.rank + i) % map->shards().size()];
+    const Shard& shard = map->shards()[(rank() + i) % map->shards().size()];
     if (IsOfThisNode(shard.address)) continue;
     const LinkTurn turn(kLinkTurn, MonotonicNs() + NsUntil(measure_until_ns) / 2);
     link_ = io_->MeasureLink(shard, std::max<uint64_t>(NsUntil(measure_until_ns) / kNsPerMs, 1));
@@ -262,6 +276,10 @@ LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
 
 absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOptions group) {
   if (absl::Status status = member_->status(); !status.ok()) return status;
+  if (group.ranks.empty() && options_.open.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group \"", group.name, "\" lists no ranks; in an open job every group lists its ranks"));
+  }
   if (group.ranks.empty()) {
     group.ranks.resize(options_.world_size);
     std::iota(group.ranks.begin(), group.ranks.end(), 0u);
@@ -365,7 +383,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
       if (!reduces.ok()) return reduces;
     }
   } else if (options_.check_finite) {
-    if (absl::Status finite = CheckFinite(options_.rank, *group, call); !finite.ok()) {
+    if (absl::Status finite = CheckFinite(rank(), *group, call); !finite.ok()) {
       AbortGroup(group.get(), std::string(finite.message()));
       return finite;
     }

@@ -30,8 +30,9 @@ namespace shoal {
 struct WorkerClientOptions {
   std::string scheduler;  // "host:port"
   std::string job_name;
-  uint32_t rank = 0;
+  uint32_t rank = 0;  // of an open job: 0, and so is world_size
   uint32_t world_size = 0;
+  std::optional<OpenJob> open = std::nullopt;
   uint32_t local_world_size = 0;  // of the node's ranks, as their launcher says; 0: not known
   std::string node_name;
   std::string boot_id;  // as in JobMember
@@ -122,6 +123,8 @@ class WorkerClient {
   // Waits until the group's ops are complete and its end is known.
   void CloseGroup(CallerGroup* group);
 
+  // Of this process in its job. Any thread.
+  uint32_t rank() const { return rank_->load(); }
   absl::StatusOr<WorkerStatistics> Statistics();
   CompletionQueue& completions() { return completions_; }
 
@@ -131,10 +134,12 @@ class WorkerClient {
   void Close();
 
  private:
-  WorkerClient(const WorkerClientOptions& options, Incarnation incarnation, std::unique_ptr<NoticeLog> notices,
-               std::unique_ptr<FlightFolder> flights);
+  using SharedRank = std::shared_ptr<std::atomic<uint32_t>>;  // flight records are sent with it by another thread
 
-  // "rank 0 of job "gpt" on node-1".
+  WorkerClient(const WorkerClientOptions& options, Incarnation incarnation, SharedRank rank,
+               std::unique_ptr<NoticeLog> notices, std::unique_ptr<FlightFolder> flights);
+
+  // "rank 0 of job "gpt" on node-1"; "process 77 of ..." before an open job has said which rank it is.
   std::string Describe() const;
   std::vector<TraceSource> SourcesOfTraces();
   void SaveFlight(const CallerGroup& group, const absl::Status& why);
@@ -158,6 +163,7 @@ class WorkerClient {
   std::shared_ptr<const ShardMap> NewestMap() const;
 
   const WorkerClientOptions options_;
+  const SharedRank rank_;
   const Incarnation incarnation_;
   const std::unique_ptr<NoticeLog> notices_;
   CompletionQueue completions_;

@@ -146,6 +146,7 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       // A member from the first answer on, and each one renews the lease. The end of the stream is how the scheduler
       // learns at once that this process has ended.
       if (event.answer.ok() && joining_.joined().has_value()) {
+        if (options_.member.open.has_value()) options_.member.rank = joining_.joined()->rank;
         heartbeats_.Start(Self(), options_.member.job_name, joining_.joined()->lease_ttl_ms, now, actions);
         watch_.Start(Self(), actions);
         const ConnectionTicket& ticket = joining_.joined()->ticket;

@@ -75,7 +75,7 @@ class MembershipMachine {
   void OnGroupNews(const std::vector<MoveGroupCommand>& moved, const std::vector<GiveGroupUpCommand>& given_up,
                    MembershipActions* actions);
 
-  const MembershipOptions options_;
+  MembershipOptions options_;  // of an open job the member's rank changes when it has joined
   CallBook calls_;
   Jitter jitter_;
   Joining joining_;

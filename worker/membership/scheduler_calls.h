@@ -40,11 +40,18 @@ struct NodeReduceRequest {
   std::string node_identity;                          // process/node_identity.h
 };
 
+// Of an open job, whose ranks come and go.
+struct OpenJob {
+  uint32_t min_ranks = 1;  // when fewer are left, the job has failed; the same on all ranks
+  std::string identity;    // who this rank is, whichever process it is now; for people
+};
+
 // This process's identity in its job.
 struct JobMember {
   std::string job_name;
-  JobRank rank;
-  uint32_t world_size = 0;
+  JobRank rank;             // of an open job: not known before the process has joined
+  uint32_t world_size = 0;  // of an open job: 0
+  std::optional<OpenJob> open = std::nullopt;
   Incarnation incarnation;
   std::string node;
   std::string boot_id;                       // process/node_identity.h; empty: the node's name says who is on it
@@ -132,6 +139,7 @@ using SchedulerCall =
 
 struct JoinedJob {
   JobId id;
+  JobRank rank;  // in an open job
   uint64_t lease_ttl_ms = 0;
   uint32_t server_count = 0;      // registered now that serve this job
   bool colocate_server = false;   // this process is to run a colocated server for the job

@@ -206,6 +206,21 @@ TEST_P(SchedulerPortSuite, RanksOfOneNodeAreToldWhereToMeetAndRanksThatDifferAre
   EXPECT_TRUE(joined.map->empty()) << "there are no servers, and none are needed";
 }
 
+TEST_P(SchedulerPortSuite, AnOpenJobGivesEachProcessARankOfItsOwn) {
+  for (const uint32_t process : {0u, 1u, 1u, 2u}) {
+    const JobMember member = {.job_name = "open",
+                              .open = OpenJob{.min_ranks = 2, .identity = "who"},
+                              .incarnation = Incarnation(200 + process),
+                              .node = "node"};
+    const Answer answer = Ask(JoinJobCall{member});
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(std::get<JoinedJob>(*answer).rank, JobRank(process));
+  }
+  JobMember other = Rank(0);
+  other.job_name = "open";
+  EXPECT_TRUE(absl::IsInvalidArgument(Ask(JoinJobCall{other}).status()));
+}
+
 TEST_P(SchedulerPortSuite, AJobOfOneNodeIsToldThatItNeedsNoServers) {
   for (uint32_t rank = 0; rank < 3; ++rank) {
     JobMember member = Rank(rank);

@@ -188,6 +188,12 @@ typedef struct shoal_worker_options {
    * where that can't be, nothing fails, and the line says so. "off": neither written nor sent. Otherwise a folder that
    * is there. */
   const char* flight_recorder;
+  /* 0: a job of fixed size. Else the process joins an open job: its ranks come and go. Rank and world size are 0, each
+   * process gets a rank that nobody has had before (shoal_worker_rank), every group lists its ranks, and a rank that is
+   * lost ends its groups with ABORTED and not the job, as long as so many ranks are left. The same on all ranks. Such a
+   * job needs a scheduler that outlives its ranks, and its ranks run no colocated servers. */
+  uint32_t min_ranks;
+  const char* identity; /* in an open job: who this is, whichever process it is now; shown to people; NULL: nobody */
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered, or all ranks of the job have
@@ -197,6 +203,9 @@ typedef struct shoal_worker_options {
  * message says how many). NOT_FOUND: there is no driver for the devices. */
 SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worker** worker,
                                           shoal_error* error);
+
+/* Of this process in the job. */
+SHOAL_API uint32_t shoal_worker_rank(shoal_worker* worker);
 
 /* Leaves the job: open ops end with CANCELLED, and groups are closed. A process that runs a colocated server for the
  * job first waits for the other ranks to close the groups that use it, 10 s at most. NULL is allowed. */

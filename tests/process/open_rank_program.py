@@ -1,0 +1,88 @@
+"""One rank of an open job, through the C ABI of libshoal.so alone. It does what the lines on its standard input say:
+
+    reduce NAME RANK,...  reduces in the group of that name, which it makes if it has none; then "NAME done DIGEST", or
+                          "NAME refused CODE: TEXT" after which it has no group of that name
+    leave                 leaves the job and ends
+"""
+
+import argparse
+import ctypes
+import hashlib
+import sys
+from ctypes import byref, c_uint32, c_void_p
+
+from rank_program import GroupOptions, Library, Refused, WorkerOptions, all_reduce, make_input
+
+COUNT = 300_000  # several chunks
+
+
+class OpenRank:
+    def __init__(self, library: Library, options: argparse.Namespace):
+        self.library = library
+        self.worker = c_void_p()
+        self.groups: dict[str, c_void_p] = {}
+        worker_options = WorkerOptions(
+            scheduler=options.scheduler.encode(),
+            job_name=options.job.encode(),
+            timeout_ms=60_000,
+            network_only=options.network_only,
+            min_servers=1,
+            min_ranks=options.min_ranks,
+            identity=options.identity.encode(),
+        )
+        library.call("shoal_worker_connect", byref(worker_options), byref(self.worker))
+        library.handle.shoal_worker_rank.argtypes = [c_void_p]
+        self.rank = library.handle.shoal_worker_rank(self.worker)
+
+    def reduce(self, name: str, ranks: list[int]) -> str:
+        """The digest of the sum."""
+        if name not in self.groups:
+            group = c_void_p()
+            options = GroupOptions(name=name.encode(), ranks=(c_uint32 * len(ranks))(*ranks), rank_count=len(ranks))
+            self.library.call("shoal_group_create", self.worker, byref(options), byref(group))
+            self.groups[name] = group
+            print(f"{name} open", flush=True)
+        data = make_input(self.rank, 0, COUNT)
+        try:
+            all_reduce(self.library, self.groups[name], data, "float32", timeout_ms=60_000)
+        except Refused:
+            self.library.handle.shoal_group_close(self.groups.pop(name))
+            raise
+        return hashlib.sha256(data.tobytes()).hexdigest()
+
+    def leave(self) -> None:
+        for group in self.groups.values():
+            self.library.handle.shoal_group_close(group)
+        self.library.handle.shoal_worker_close(self.worker)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--scheduler", required=True)
+    parser.add_argument("--job", default="open")
+    parser.add_argument("--min-ranks", type=int, default=1)
+    parser.add_argument("--identity", default="")
+    parser.add_argument("--network-only", action="store_true")
+    options = parser.parse_args()
+    try:
+        rank = OpenRank(Library(options.library), options)
+    except Refused as refused:
+        print(refused, flush=True)
+        return 1
+    print(f"joined as rank {rank.rank}", flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "leave":
+            break
+        name, ranks = words[1], [int(number) for number in words[2].split(",")]
+        try:
+            print(f"{name} done {rank.reduce(name, ranks)}", flush=True)
+        except Refused as refused:
+            print(f"{name} refused {refused}", flush=True)
+    rank.leave()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

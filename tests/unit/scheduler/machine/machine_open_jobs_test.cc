@@ -1,0 +1,254 @@
+// Open jobs: ranks come, leave, are lost and come again while the job goes on.
+#include <string>
+#include <vector>
+
+#include "core/failure_detection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/scheduler/machine/machine_harness.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+JoinJob JoinOpen(uint64_t incarnation, uint32_t min_ranks = 1, const std::string& identity = "") {
+  JoinJob request = Join("elastic", 0, 0, incarnation);
+  request.node = "node" + std::to_string(incarnation);
+  request.open = {.min_ranks = min_ranks, .identity = identity};
+  return request;
+}
+
+class MachineOpenJobsTest : public ::testing::Test {
+ protected:
+  MachineOpenJobsTest() { server_ = harness_.Ask<ServerRegistered>(Server("a", 11, 1)).server; }
+
+  // The rank that process 100 + `number` gets.
+  uint32_t Add(uint32_t number, uint32_t min_ranks = 1) {
+    const auto joined = harness_.Ask<JobJoined>(JoinOpen(100 + number, min_ranks));
+    job_ = joined.job;
+    return joined.rank.value();
+  }
+  // Everybody but these ranks, which are processes 100 + rank, is heard for so long that the others are lost.
+  void LoseAllBut(const std::vector<uint32_t>& ranks) {
+    for (int i = 0; i < 4; ++i) {
+      harness_.Advance(kTtlMs / 3);
+      for (const uint32_t rank : ranks) EXPECT_TRUE(harness_.Try(Beat(job_, rank, 100 + rank)).ok());
+      HeartbeatServer beat;
+      beat.server = server_;
+      beat.incarnation = Incarnation(11);
+      harness_.Ask<ServerRenewed>(beat);
+    }
+  }
+  // The id of the group of these ranks, all of which ask for it.
+  GroupId Open(const std::vector<uint32_t>& ranks) {
+    std::vector<RequestHandle> handles;
+    for (const uint32_t rank : ranks) handles.push_back(harness_.Send(Group(job_, rank, 100 + rank, ranks)));
+    GroupId group;
+    for (const RequestHandle handle : handles) group = harness_.Get<GroupJoined>(handle).group;
+    return group;
+  }
+  std::vector<std::string> Rosters() const {
+    std::vector<std::string> texts;
+    for (const EventRecord& event : harness_.events()) {
+      if (event.kind == EventKind::kRosterChanged) texts.push_back(event.reason);
+    }
+    return texts;
+  }
+
+  MachineHarness harness_;
+  ServerId server_;
+  JobId job_;
+};
+
+TEST_F(MachineOpenJobsTest, NumbersAreGivenInOrderAndNeverAgain) {
+  EXPECT_EQ(Add(0), 0u);
+  EXPECT_EQ(Add(1), 1u);
+  EXPECT_EQ(Add(1), 1u) << "the same process again, whose answer may have been lost";
+  EXPECT_EQ(Add(2), 2u);
+  EXPECT_TRUE(harness_.Try(Leave(job_, 1, 101)).ok());
+  EXPECT_EQ(Add(3), 3u);
+  EXPECT_EQ(Add(1), 4u) << "it has left, and comes again";
+  EXPECT_EQ(OnlyJob(harness_).world_size, 4u);
+  EXPECT_EQ(OnlyJob(harness_).min_ranks, 1u);
+}
+
+TEST_F(MachineOpenJobsTest, ItRunsWhenTheFewestAreThere) {
+  Add(0, 2);
+  EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kJoining);
+  Add(1, 2);
+  EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kRunning);
+  Add(2, 2);
+  EXPECT_EQ(OnlyJob(harness_).world_size, 3u);
+}
+
+TEST_F(MachineOpenJobsTest, ALostRankEndsItsGroupsAndNotTheJob) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  EXPECT_NE(Open({0, 1, 2}), GroupId());
+  const WatcherId watcher = harness_.WatchAs(job_, 0, 100);
+  LoseAllBut({0, 1});
+  ASSERT_THAT(harness_.watched(watcher).back().lost_ranks, SizeIs(1));
+  EXPECT_EQ(harness_.watched(watcher).back().lost_ranks[0].rank, JobRank(2)) << "by which its groups end";
+  EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kRunning);
+  EXPECT_THAT(harness_.EventKinds(), AllOf(Contains("rank-lost"), Not(Contains("job-failed"))));
+  EXPECT_NE(Open({0, 1}), GroupId());
+  EXPECT_EQ(Add(3), 3u);
+  EXPECT_NE(Open({0, 1, 3}), GroupId());
+  for (const uint32_t rank : {0, 1, 3}) EXPECT_TRUE(harness_.Try(Leave(job_, rank, 100 + rank)).ok());
+  EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kEnded);
+  EXPECT_THAT(OnlyJob(harness_).failure, IsEmpty());
+}
+
+TEST_F(MachineOpenJobsTest, AGroupThatFailedWithALostRankIsGotOver) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  const GroupId group = Open({0, 1, 2});
+  LoseAllBut({0, 1});
+  harness_.Ask<Done>(CloseGroups{.job = job_,
+                                 .rank = JobRank(0),
+                                 .incarnation = Incarnation(100),
+                                 .groups = {group},
+                                 .given_up_requests = {},
+                                 .failures = {{.group = group, .reason = "rank 2 was lost"}}});
+  EXPECT_THAT(OnlyJob(harness_).failure, HasSubstr("rank 2 was lost"));
+  Open({0, 1});
+  EXPECT_THAT(OnlyJob(harness_).failure, IsEmpty());
+}
+
+TEST_F(MachineOpenJobsTest, WithTooFewLeftItHasFailed) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank, 2);
+  EXPECT_TRUE(harness_.Try(Leave(job_, 2, 102)).ok());
+  LoseAllBut({1});
+  EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kFailed);
+  EXPECT_THAT(OnlyJob(harness_).failure, AllOf(HasSubstr("rank 0 of job \"elastic\" on node node100 was lost"),
+                                               HasSubstr("1 rank: 1 left, and the job needs 2")));
+  EXPECT_EQ(harness_.Try(Group(job_, 1, 101, {1})).code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(MachineOpenJobsTest, ThoseWhoLeaveEndItWithoutAFailure) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank, 3);
+  for (const uint32_t rank : {0, 1, 2}) EXPECT_TRUE(harness_.Try(Leave(job_, rank, 100 + rank)).ok());
+  EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kEnded);
+}
+
+TEST_F(MachineOpenJobsTest, NobodyWaitsForARankThatIsGone) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  const RequestHandle with = harness_.Send(Group(job_, 0, 100, {0, 1}, /*wait_ms=*/600'000));
+  JoinGroup other = Group(job_, 2, 102, {2}, /*wait_ms=*/600'000);
+  other.group_name = "other";
+  const RequestHandle without = harness_.Send(other);
+  EXPECT_TRUE(harness_.Try(Leave(job_, 1, 101)).ok());
+  EXPECT_EQ(harness_.StatusOf(with).code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(harness_.StatusOf(with).message()), HasSubstr("ask for the group without it"));
+  EXPECT_TRUE(harness_.StatusOf(without).ok());
+  const absl::Status later = harness_.Try(Group(job_, 0, 100, {0, 1}));
+  EXPECT_EQ(later.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(later.message()),
+              HasSubstr("rank 1 of job \"elastic\" on node node101 is left (it left); ask for the group without it"));
+}
+
+TEST_F(MachineOpenJobsTest, ARankThatWasDeclaredLostIsNoRankAnyMoreAndMayComeAgain) {
+  for (const uint32_t rank : {0, 1}) Add(rank);
+  LoseAllBut({0});
+  EXPECT_EQ(harness_.Try(Beat(job_, 1, 101)).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(harness_.Try(Group(job_, 1, 101, {0, 1})).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Add(1), 2u);
+}
+
+// A false alarm costs a rank its place and not the job.
+TEST_F(MachineOpenJobsTest, AProcessThatEndedIsSoonLost) {
+  for (const uint32_t rank : {0, 1}) Add(rank);
+  const WatcherId stream = harness_.WatchAs(job_, 1, 101);
+  const GroupId group = Open({0, 1});
+  harness_.StepEvent(StreamClosed{stream});
+  HeartbeatServer beat;
+  beat.server = server_;
+  beat.incarnation = Incarnation(11);
+  beat.absent_ranks = {{.job = job_,
+                        .group = group,
+                        .epoch = OnlyJob(harness_).groups.at(0).state.epoch,
+                        .rank = Rank(1),
+                        .ago_ms = 0,
+                        .because = "connection reset by peer"}};
+  harness_.Ask<ServerRenewed>(beat);
+  harness_.Advance(kOpenJobPatienceNs / kNsPerMs - 1);
+  EXPECT_THAT(harness_.EventKinds(), Not(Contains("rank-lost")));
+  harness_.Advance(1);
+  EXPECT_THAT(harness_.EventKinds(), Contains("rank-lost"));
+}
+
+TEST_F(MachineOpenJobsTest, EventsHaveTheHistoryOfItsRosters) {
+  job_ = harness_.Ask<JobJoined>(JoinOpen(100, 1, "trainer-a")).job;
+  Add(1);
+  LoseAllBut({0});
+  harness_.Ask<JobJoined>(JoinOpen(102, 1, "trainer-c"));
+  EXPECT_TRUE(harness_.Try(Leave(job_, 0, 100)).ok());
+  EXPECT_THAT(Rosters(), ElementsAre("rank 0 joined from node node100; 1 rank: 0 (\"trainer-a\")",
+                                     "rank 1 joined from node node101; 2 ranks: 0 (\"trainer-a\"), 1",
+                                     "rank 1 was lost; 1 rank: 0 (\"trainer-a\")",
+                                     "rank 2 joined from node node102; 2 ranks: 0 (\"trainer-a\"), 2 (\"trainer-c\")",
+                                     "rank 0 left; 1 rank: 2 (\"trainer-c\")"));
+}
+
+TEST_F(MachineOpenJobsTest, WhatDoesNotFitIsRefusedByName) {
+  Add(0, 2);
+  harness_.Ask<JobJoined>(Join("gpt", 2, 0, 200));
+  struct Case {
+    void (*spoil)(JoinJob*);
+    std::string text;
+  };
+  const Case cases[] = {
+      {[](JoinJob* r) { r->open->min_ranks = 3; }, "needs 2 ranks at least, but process 1000 on node node300 says 3"},
+      {[](JoinJob* r) { r->open->min_ranks = 0; }, "needs 0 ranks at least; give 1 to"},
+      {[](JoinJob* r) { r->rank = JobRank(1); }, "an open job has no size, and gives each process its rank"},
+      {[](JoinJob* r) { r->world_size = 4; }, "an open job has no size"},
+      {[](JoinJob* r) { r->job_name = "gpt"; },
+       "job \"gpt\" has world size 2, but process 1000 on node node300 joins it"},
+      {[](JoinJob* r) {
+         r->open.reset();
+         r->world_size = 4;
+       },
+       "is an open one, but process 1000 on node node300 joins it as rank 0 with world size 4"},
+  };
+  for (const Case& c : cases) {
+    JoinJob request = JoinOpen(300, 2);
+    c.spoil(&request);
+    const absl::Status status = harness_.Try(request);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.text));
+  }
+  EXPECT_EQ(harness_.Try(Group(job_, 0, 100, {0, 7})).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(MachineOpenJobsTest, TheNextSchedulerGoesOnCounting) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  EXPECT_NE(Open({0, 1, 2}), GroupId());
+  LoseAllBut({0, 1});
+  harness_ = MachineHarness(harness_.last_saved());
+  EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kRunning);
+  EXPECT_EQ(OnlyJob(harness_).world_size, 2u);
+  EXPECT_THAT(OnlyJob(harness_).failure, IsEmpty()) << "a lost rank is no failure of it";
+  EXPECT_EQ(Add(1), 1u);
+  EXPECT_EQ(Add(5), 3u);
+}
+
+TEST_F(MachineOpenJobsTest, OfThoseWhoAreGoneTheNewestAreListed) {
+  Add(0);
+  for (uint32_t number = 1; number <= 200; ++number) {
+    EXPECT_EQ(Add(number), number);
+    EXPECT_TRUE(harness_.Try(Leave(job_, number, 100 + number)).ok());
+  }
+  const JobView job = OnlyJob(harness_);
+  EXPECT_THAT(job.ranks, SizeIs(65));
+  EXPECT_EQ(job.ranks.front().rank, JobRank(0));
+  EXPECT_EQ(job.ranks.back().rank, JobRank(200));
+  EXPECT_EQ(harness_.Try(Group(job_, 0, 100, {0, 5})).code(), absl::StatusCode::kAborted);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
