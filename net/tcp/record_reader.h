@@ -59,6 +59,8 @@ class RecordReader {
   void PutPayload(std::span<std::byte> place);
   void DropPayload();
   bool AwaitsPlace() const { return payload_ == Payload::kNoPlace; }
+  // Something is here that Next() has not given yet.
+  bool HoldsBytes() const { return staged() > 0; }
 
   // Where the next bytes of the connection go, in this order. What is dropped goes to `scratch`, which all connections
   // may share. Only after Next() said nullopt, and not while AwaitsPlace().

@@ -11,6 +11,9 @@ namespace {
 
 // A peer that sends without a pause must not keep the others waiting.
 constexpr size_t kMaxBytesPerReceive = 4 << 20;
+// Of payloads that are larger, each Receive offers one: how far apart they land tells how fast a link is, also where
+// two came at once (server/machine/lateness_book.h).
+constexpr size_t kOfferedTogetherBytes = RecordReader::kLeastStagingBytes;
 
 }  // namespace
 
@@ -20,6 +23,7 @@ absl::StatusOr<bool> TcpConnection::Receive(const Arrivals& to) {
     if (absl::Status status = to.offers->Keep(offer); !status.ok()) return status;
   }
   lent_.clear();
+  lent_a_chunk_ = false;
   if (reader.AwaitsPlace()) {
     const absl::StatusOr<std::span<std::byte>> held = to.offers->Hold(*offered_);
     if (!held.ok()) return held.status();
@@ -29,7 +33,7 @@ absl::StatusOr<bool> TcpConnection::Receive(const Arrivals& to) {
   bool blocked = false;
   for (;;) {
     if (absl::Status status = TakeItems(to); !status.ok()) return status;
-    if (to.events->size() >= to.max_events) return true;
+    if (to.events->size() >= to.max_events || (lent_a_chunk_ && reader.HoldsBytes())) return true;
     if (blocked && write_error_ != 0) return WhyEnded(write_error_);
     if (blocked || reader.AwaitsPlace() || received >= kMaxBytesPerReceive) break;
     // Else the user's answers would find other bytes there.
@@ -52,7 +56,7 @@ absl::Status TcpConnection::WhyEnded(int error) {
 }
 
 absl::Status TcpConnection::TakeItems(const Arrivals& to) {
-  while (to.events->size() < to.max_events) {
+  while (to.events->size() < to.max_events && !lent_a_chunk_) {
     const absl::StatusOr<std::optional<RecordReader::Item>> item = stream_.reader.Next();
     if (!item.ok())
       return absl::FailedPreconditionError(absl::StrCat("sent what is no message: ", item.status().message()));
@@ -71,6 +75,7 @@ absl::Status TcpConnection::TakeItems(const Arrivals& to) {
         } else {
           to.offers->LendWhole(*offer, (*item)->payload.data());
           lent_.push_back(*offer);
+          lent_a_chunk_ = (*item)->payload_bytes > kOfferedTogetherBytes;
         }
         break;
       }

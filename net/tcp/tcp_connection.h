@@ -70,6 +70,7 @@ class TcpConnection {
   std::optional<OfferId> offered_;
   std::optional<Landing> landing_;
   std::vector<OfferId> lent_;  // offers of whole payloads, since the last Receive
+  bool lent_a_chunk_ = false;  // one of them is so large that the next comes by itself
   int write_error_ = 0;
 };
 

@@ -42,8 +42,6 @@ constexpr uint64_t kDoor = uint64_t{1} << 63;
 
 constexpr int kMaxReadyPerPoll = 64;
 constexpr int kMaxPollsWithoutLooking = 4;
-// One that follows a look at which something was there is often the last before a sleep, which is a look.
-constexpr int kMaxIdlePollsWithoutLooking = 2;
 constexpr size_t kScratchBytes = 64 << 10;
 
 class TcpTransport final : public Transport {
@@ -107,6 +105,7 @@ class TcpTransport final : public Transport {
   absl::flat_hash_set<PeerId> to_receive_;                 // more is there, or may be, than the sockets said
   std::vector<PeerId> again_;                              // of to_receive_, during Poll
   int polls_without_looking_ = 0;                          // of all sockets, in a row
+  bool slept_ = false;                                     // and what that found has been taken
   int other_fd_ = -1;                                      // which the epoll watches too
   std::array<epoll_event, kMaxReadyPerPoll> ready_;        // what the newest look or sleep found,
   size_t ready_count_ = 0;                                 // so many, that Poll has not taken
@@ -355,7 +354,6 @@ std::span<const TransportEvent> TcpTransport::Poll() {
   FlushAll();
   again_.assign(to_receive_.begin(), to_receive_.end());
   if (ready_count_ == 0) Look();
-  if (ready_count_ > 0) polls_without_looking_ = 0;
   for (const epoll_event& ready : std::span(ready_).first(std::exchange(ready_count_, 0))) {
     if (pending_.size() >= options_.limits.max_events_per_poll) break;
     HandleReady(ready.data.u64, ready.events);
@@ -372,11 +370,13 @@ std::span<const TransportEvent> TcpTransport::Poll() {
 }
 
 // For a small message the question whether a socket has something costs as much as the answer, and whoever sleeps asks
-// by that. So all are asked now and then where something is known to be there, and at once where nothing was before.
+// by that. So all are asked now and then where something is known to be there, and otherwise at once, but for the first
+// time after a sleep, which is often the last before the next sleep.
 void TcpTransport::Look() {
   const bool is_idle = again_.empty() && pending_.empty();
-  if (++polls_without_looking_ < (is_idle ? kMaxIdlePollsWithoutLooking : kMaxPollsWithoutLooking)) return;
-  polls_without_looking_ = kMaxIdlePollsWithoutLooking;
+  if (is_idle && std::exchange(slept_, false)) return;
+  if (!is_idle && ++polls_without_looking_ < kMaxPollsWithoutLooking) return;
+  polls_without_looking_ = 0;
   const int count = epoll_wait(epoll_.get(), ready_.data(), ready_.size(), 0);
   ready_count_ = static_cast<size_t>(std::max(count, 0));
 }
@@ -387,6 +387,8 @@ bool TcpTransport::Sleep(std::optional<int64_t> timeout_ns, int other_fd) {
       other_fd == other_fd_ ? WaitForEvents(epoll_.get(), ready_, timeout_ns) : std::nullopt;
   if (!count.has_value()) return Transport::Sleep(timeout_ns, other_fd);
   ready_count_ = *count;
+  slept_ = ready_count_ > 0;
+  if (slept_) polls_without_looking_ = 0;
   return std::ranges::any_of(std::span(ready_).first(ready_count_),
                              [](const epoll_event& ready) { return ready.data.u64 == kOther; });
 }

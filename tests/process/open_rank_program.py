@@ -6,7 +6,6 @@
 """
 
 import argparse
-import ctypes
 import hashlib
 import sys
 from ctypes import byref, c_uint32, c_void_p

@@ -186,9 +186,9 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
                                    .index = 1,
                                    .group_ranks = {JobRank(0), JobRank(1), JobRank(2), JobRank(3)},
                                    .layout = {.ranks_per_node = 2, .by_node = {Rank(0), Rank(2), Rank(3), Rank(1)}}}}};
-  JobState open{.id = JobId(6), .name = "open", .world_size = 70, .min_ranks = 2};
+  JobState open{.id = JobId(4), .name = "open", .world_size = 70, .min_ranks = 2};
   open.ranks[JobRank(69)] = {.incarnation = Incarnation(8), .node = "g", .identity = "trainer-a"};
-  state.jobs = {job, open};
+  state.jobs = {open, job};
   const auto decoded = DecodeState(EncodeState(state));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, state);
