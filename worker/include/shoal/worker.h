@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 17
+#define SHOAL_ABI_VERSION 18
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
