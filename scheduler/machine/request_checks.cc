@@ -162,6 +162,7 @@ absl::Status CheckRequest(const JoinJob& request) {
   }
   return CheckNodeReduce(WhoJoins(request), request.node_reduce);
 }
+
 absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
   if (absl::Status status = CheckName("group name", request.group_name); !status.ok()) return status;
   const std::string who = absl::StrCat("group \"", request.group_name, "\" asked for by rank ", request.rank.value());

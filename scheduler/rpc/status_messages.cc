@@ -16,6 +16,7 @@ void ToMessage(const RankView& view, v1::RankStatus* message) {
   message->set_incarnation(view.state.incarnation.value());
   message->set_state(std::string(MemberPhaseName(view.state.phase)));
   message->set_reason(view.state.reason);
+  message->set_identity(view.state.identity);
   message->set_last_heartbeat_age_ms(view.last_heartbeat_age_ms);
   ToMessage(view.load, message->mutable_load());
   if (view.rates.has_value()) ToMessage(*view.rates, message->mutable_rates());

@@ -61,6 +61,7 @@ def test_the_others_go_on_without_a_killed_rank_and_with_one_that_comes(
     for identity in ("a", "b", "c"):
         add_rank(cluster, ranks, "--identity", identity, *network)
     assert sorted(ranks) == [0, 1, 2]
+    assert [rank["identity"] for rank in only_job(cluster)["ranks"]] == ["a", "b", "c"]
     assert len(reduce(ranks, "first")) == 1
     victim = ranks.pop(2)
     for process in ranks.values():
