@@ -29,7 +29,7 @@ scheduler::Request AsRequest(const JoinJobCall& call) {
                             .software_version = kSoftwareVersion,
                             .job_name = call.member.job_name,
                             .world_size = call.member.world_size,
-                            .rank = open.has_value() ? JobRank() : call.member.rank,
+                            .rank = call.member.rank,
                             .incarnation = call.member.incarnation,
                             .node = call.member.node,
                             .pid = kPid,

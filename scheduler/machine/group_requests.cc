@@ -16,15 +16,10 @@ namespace {
 absl::Status CheckLive(const Job& job, const std::vector<JobRank>& ranks) {
   if (job.is_fixed()) return absl::OkStatus();
   for (const JobRank rank : ranks) {
-    const auto worker = job.workers.find(rank);
-    if (worker == job.workers.end()) {
-      return absl::AbortedError(
-          absl::StrCat(job.Describe(rank), " is not there any more; ask for the group without it"));
-    }
-    const RankState& state = worker->second.state;
-    if (state.phase == MemberPhase::kLive) continue;
-    return absl::AbortedError(absl::StrCat(job.Describe(rank), " is ", std::string(MemberPhaseName(state.phase)), " (",
-                                           state.reason, "); ask for the group without it"));
+    if (job.IsLive(rank)) continue;
+    const std::string why = job.workers.contains(rank) ? job.DescribeGone(rank)
+                                                       : absl::StrCat(job.Describe(rank), " is not there any more");
+    return absl::AbortedError(absl::StrCat(why, "; ask for the group without it"));
   }
   return absl::OkStatus();
 }

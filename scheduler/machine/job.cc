@@ -71,6 +71,11 @@ bool Job::IsLive(JobRank rank) const {
   return worker != workers.end() && worker->second.state.phase == MemberPhase::kLive;
 }
 
+std::string Job::DescribeGone(JobRank rank) const {
+  const RankState& state = workers.at(rank).state;
+  return absl::StrCat(Describe(rank), " is ", std::string(MemberPhaseName(state.phase)), " (", state.reason, ")");
+}
+
 std::optional<JobRank> Job::RankOf(Incarnation incarnation) const {
   for (const auto& [rank, worker] : workers) {
     if (worker.state.incarnation == incarnation && IsLive(rank)) return rank;
@@ -173,10 +178,7 @@ absl::Status Job::CheckMember(JobRank rank, Incarnation incarnation) const {
   if (worker == workers.end() || worker->second.state.incarnation != incarnation) {
     return absl::NotFoundError(absl::StrCat("this process is not ", Describe(rank), "; join the job first"));
   }
-  const RankState& state = worker->second.state;
-  if (state.phase == MemberPhase::kLive) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat(Describe(rank), " is ", std::string(MemberPhaseName(state.phase)), " (", state.reason, ")"));
+  return IsLive(rank) ? absl::OkStatus() : absl::NotFoundError(DescribeGone(rank));
 }
 
 uint64_t Job::TakeOverAtNs(JobRank rank) const {
@@ -189,8 +191,7 @@ const GroupState* Job::FindReported(GroupId of, Epoch epoch, Rank rank) const {
   if (group == nullptr) return nullptr;
   const GroupState& state = group->state();
   if (state.epoch < epoch || rank.value() >= state.ranks.size()) return nullptr;
-  const bool is_live = workers.at(state.ranks[rank.value()]).state.phase == MemberPhase::kLive;
-  return is_live ? &state : nullptr;
+  return IsLive(state.ranks[rank.value()]) ? &state : nullptr;
 }
 
 bool Job::AssignServer(JobRank rank, bool wanted) {

@@ -70,6 +70,8 @@ struct Job {
   uint32_t size() const { return is_fixed() ? world_size : static_cast<uint32_t>(live_count); }
   bool all_joined() const { return is_fixed() ? workers.size() == world_size : live_count >= min_ranks; }
   bool IsLive(JobRank rank) const;
+  // "rank 3 of job "gpt" on node b is lost (no heartbeat for 5 s)", of a rank that has joined and is not live.
+  std::string DescribeGone(JobRank rank) const;
   // Of an open job: the live rank of the process; nullopt: it has none.
   std::optional<JobRank> RankOf(Incarnation incarnation) const;
   // "3 ranks: 0, 2 ("trainer-b"), 5": those that are live.

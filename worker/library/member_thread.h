@@ -48,7 +48,7 @@ class MemberThread {
 
   // Once Join has succeeded.
   JobId job() const;
-  JobRank rank() const;  // in an open job
+  JobRank rank() const;
   // OK, or how the scheduler ended the membership (FailedPrecondition).
   absl::Status status() const;
   // The newest map that the scheduler published; nullptr before the first.

@@ -107,17 +107,7 @@ absl::StatusOr<std::unique_ptr<CudaStager>> MakeStager(const WorkerClientOptions
 
 constexpr uint32_t kNoRankYet = UINT32_MAX;
 
-// What happened before a failure, to the scheduler.
-FlightFolder::Send SendFrom(const WorkerClientOptions& options, Incarnation incarnation,
-                            std::shared_ptr<const std::atomic<uint32_t>> rank) {
-  return [scheduler = options.scheduler, incarnation, rank = std::move(rank)](const FlightFolder::Record& record,
-                                                                              uint64_t deadline_ns) {
-    v1::SendFlightRecordRequest member;
-    member.set_rank(rank->load());
-    member.set_incarnation(incarnation.value());
-    return SendFlightRecord(scheduler, member, record, deadline_ns);
-  };
-}
+uint32_t FirstRank(const WorkerClientOptions& options) { return options.open.has_value() ? kNoRankYet : options.rank; }
 
 // "rank 3 of job "gpt"", or what is known of who joins an open job.
 std::string WhoIs(const WorkerClientOptions& options, uint32_t rank) {
@@ -127,35 +117,34 @@ std::string WhoIs(const WorkerClientOptions& options, uint32_t rank) {
 
 }  // namespace
 
-WorkerClient::WorkerClient(const WorkerClientOptions& options, Incarnation incarnation, SharedRank rank,
-                           std::unique_ptr<NoticeLog> notices, std::unique_ptr<FlightFolder> flights)
+WorkerClient::WorkerClient(const WorkerClientOptions& options, Incarnation incarnation,
+                           std::unique_ptr<NoticeLog> notices)
     : options_(options),
-      rank_(std::move(rank)),
+      rank_(FirstRank(options)),
       incarnation_(incarnation),
       notices_(std::move(notices)),
-      flights_(std::move(flights)),
       traces_(options.scheduler, SourcesOfTraces(),
               [this](std::string sentence) { notices_->Say(std::move(sentence)); }) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
-  const auto rank = std::make_shared<std::atomic<uint32_t>>(options.open.has_value() ? kNoRankYet : options.rank);
-  const std::string prefix = absl::StrCat("shoal: ", WhoIs(options, *rank), ": ");
+  const std::string prefix = absl::StrCat("shoal: ", WhoIs(options, FirstRank(options)), ": ");
   absl::StatusOr<std::unique_ptr<NoticeLog>> notices = NoticeLog::Start(prefix, options.quiet);
   if (!notices.ok()) return notices.status();
-  const auto report = [log = notices->get()](std::string sentence) { log->Say(std::move(sentence)); };
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
-  absl::StatusOr<std::unique_ptr<FlightFolder>> flights =
-      FlightFolder::Start(options.flight_recorder, SendFrom(options, *incarnation, rank), report);
-  if (!flights.ok()) return flights.status();
-  std::shared_ptr<WorkerClient> client(
-      new WorkerClient(options, *incarnation, rank, *std::move(notices), *std::move(flights)));
+  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *incarnation, *std::move(notices)));
   if (absl::Status status = client->Start(); !status.ok()) return status;
   return client;
 }
 
 absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
+  absl::StatusOr<std::unique_ptr<FlightFolder>> flights = FlightFolder::Start(
+      options_.flight_recorder,
+      [this](const FlightFolder::Record& record, uint64_t deadline_ns) { return SendFlight(record, deadline_ns); },
+      [this](std::string sentence) { notices_->Say(std::move(sentence)); });
+  if (!flights.ok()) return flights.status();
+  flights_ = *std::move(flights);
   absl::StatusOr<std::unique_ptr<CudaStager>> stager = MakeStager(options_);
   if (!stager.ok()) return stager.status();
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_, stager->get(), &keys_, &recorder_);
@@ -191,7 +180,7 @@ absl::Status WorkerClient::Start() {
   if (absl::Status status = (*member)->Join(DeadlineIn(options_.timeout_ms)); !status.ok()) return status;
   io_ = *std::move(io);
   member_ = *std::move(member);
-  if (options_.open.has_value()) rank_->store(member_->rank().value());
+  rank_ = member_->rank().value();
   return absl::OkStatus();
 }
 
@@ -218,6 +207,13 @@ void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why)
                   .job = member_->job(),
                   .group = group.info().id,
                   .is_sent = group.info().rank.value() < kRanksThatSendRecords});
+}
+
+std::string WorkerClient::SendFlight(const FlightFolder::Record& record, uint64_t deadline_ns) const {
+  v1::SendFlightRecordRequest member;
+  member.set_rank(rank());
+  member.set_incarnation(incarnation_.value());
+  return SendFlightRecord(options_.scheduler, member, record, deadline_ns);
 }
 
 ColocatedServerOptions WorkerClient::ServerOptions() const {

@@ -124,7 +124,7 @@ class WorkerClient {
   void CloseGroup(CallerGroup* group);
 
   // Of this process in its job. Any thread.
-  uint32_t rank() const { return rank_->load(); }
+  uint32_t rank() const { return rank_; }
   absl::StatusOr<WorkerStatistics> Statistics();
   CompletionQueue& completions() { return completions_; }
 
@@ -134,15 +134,14 @@ class WorkerClient {
   void Close();
 
  private:
-  using SharedRank = std::shared_ptr<std::atomic<uint32_t>>;  // flight records are sent with it by another thread
-
-  WorkerClient(const WorkerClientOptions& options, Incarnation incarnation, SharedRank rank,
-               std::unique_ptr<NoticeLog> notices, std::unique_ptr<FlightFolder> flights);
+  WorkerClient(const WorkerClientOptions& options, Incarnation incarnation, std::unique_ptr<NoticeLog> notices);
 
   // "rank 0 of job "gpt" on node-1"; "process 77 of ..." before an open job has said which rank it is.
   std::string Describe() const;
   std::vector<TraceSource> SourcesOfTraces();
   void SaveFlight(const CallerGroup& group, const absl::Status& why);
+  // What happened before a failure, to the scheduler. The folder's thread.
+  std::string SendFlight(const FlightFolder::Record& record, uint64_t deadline_ns) const;
   absl::Status Start();
   // But for the job, and the time that it may take.
   ColocatedServerOptions ServerOptions() const;
@@ -163,7 +162,7 @@ class WorkerClient {
   std::shared_ptr<const ShardMap> NewestMap() const;
 
   const WorkerClientOptions options_;
-  const SharedRank rank_;
+  std::atomic<uint32_t> rank_;  // of an open job: none before the process has joined
   const Incarnation incarnation_;
   const std::unique_ptr<NoticeLog> notices_;
   CompletionQueue completions_;

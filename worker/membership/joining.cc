@@ -69,6 +69,8 @@ void Joining::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, M
     return Fail(absl::InternalError("the scheduler's answer has a lease of 0 ms"), joined_.has_value());
   }
   joined_ = *joined;
+  // Older schedulers do not repeat it.
+  if (!member_->open.has_value()) joined_->rank = member_->rank;
   if (joined->colocate_server && !server_asked_) {
     server_asked_ = true;
     phase_ = Phase::kStartingServer;

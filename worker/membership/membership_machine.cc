@@ -146,7 +146,6 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       // A member from the first answer on, and each one renews the lease. The end of the stream is how the scheduler
       // learns at once that this process has ended.
       if (event.answer.ok() && joining_.joined().has_value()) {
-        if (options_.member.open.has_value()) options_.member.rank = joining_.joined()->rank;
         heartbeats_.Start(Self(), options_.member.job_name, joining_.joined()->lease_ttl_ms, now, actions);
         watch_.Start(Self(), actions);
         const ConnectionTicket& ticket = joining_.joined()->ticket;
@@ -170,7 +169,7 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       closed_groups_.OnAnswer(event.answer.status(), joining_.joined()->lease_ttl_ms, now);
       break;
     case CallOwner::kReports:
-      reports_.OnAnswer(event.answer.status(), joining_.joined()->lease_ttl_ms, now, actions);
+      reports_.OnAnswer(event.answer.status(), *joining_.joined(), now, actions);
       if (const auto* const answer = event.answer.ok() ? std::get_if<ReportAnswer>(&*event.answer) : nullptr) {
         OnGroupNews(answer->moved_groups, answer->given_up_groups, actions);
       }
@@ -209,7 +208,7 @@ void MembershipMachine::OnGroupNews(const std::vector<MoveGroupCommand>& moved,
 }
 
 void MembershipMachine::OnColocationWanted(const WatchNews& news, MembershipActions* actions) {
-  const uint32_t rank = options_.member.rank.value();
+  const uint32_t rank = options_.member.rank.value();  // an open job asks for no servers
   const bool is_wanted =
       std::find(news.colocation_wanted.begin(), news.colocation_wanted.end(), rank) != news.colocation_wanted.end();
   if (!is_wanted || !options_.member.colocates_without_servers) return;

@@ -61,7 +61,7 @@ class MembershipMachine {
   uint64_t NextDeadlineNs() const;
 
  private:
-  MemberId Self() const { return {joining_.joined()->id, options_.member.rank, options_.member.incarnation}; }
+  MemberId Self() const { return {joining_.joined()->id, joining_.joined()->rank, options_.member.incarnation}; }
   bool is_member() const { return joining_.joined().has_value() && !left_; }
   // After anything that joining_ was told.
   void FollowJoining(Now now, MembershipActions* actions);
@@ -75,7 +75,7 @@ class MembershipMachine {
   void OnGroupNews(const std::vector<MoveGroupCommand>& moved, const std::vector<GiveGroupUpCommand>& given_up,
                    MembershipActions* actions);
 
-  MembershipOptions options_;  // of an open job the member's rank changes when it has joined
+  const MembershipOptions options_;
   CallBook calls_;
   Jitter jitter_;
   Joining joining_;

@@ -49,7 +49,7 @@ struct OpenJob {
 // This process's identity in its job.
 struct JobMember {
   std::string job_name;
-  JobRank rank;             // of an open job: not known before the process has joined
+  JobRank rank;             // of an open job: 0
   uint32_t world_size = 0;  // of an open job: 0
   std::optional<OpenJob> open = std::nullopt;
   Incarnation incarnation;
@@ -139,7 +139,7 @@ using SchedulerCall =
 
 struct JoinedJob {
   JobId id;
-  JobRank rank;  // in an open job
+  JobRank rank;  // which an open job has given; of a fixed one an older scheduler's answer has none
   uint64_t lease_ttl_ms = 0;
   uint32_t server_count = 0;      // registered now that serve this job
   bool colocate_server = false;   // this process is to run a colocated server for the job

@@ -33,25 +33,25 @@ void ServerReports::OnEnded(GroupId group) {
   std::erase_if(reports_, [&](const Report& report) { return report.trouble.group == group; });
 }
 
-absl::Status ServerReports::NeverMoved(const ServerTrouble& trouble, const absl::Status& refusal) const {
+absl::Status ServerReports::NeverMoved(const ServerTrouble& trouble, JobRank rank, const absl::Status& refusal) const {
   return absl::FailedPreconditionError(absl::StrCat("it can't go on with one of its servers (", trouble.reason,
                                                     "), and the scheduler at ", *scheduler_, " gives rank ",
-                                                    self_->rank.value(), " of job \"", self_->job_name, "\" on node ",
+                                                    rank.value(), " of job \"", self_->job_name, "\" on node ",
                                                     self_->node, " no other: ", refusal.message()));
 }
 
-void ServerReports::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now, MembershipActions* actions) {
+void ServerReports::OnAnswer(const absl::Status& status, const JoinedJob& joined, Now now, MembershipActions* actions) {
   call_ = CallId();
   if (absl::IsUnavailable(status)) retry_ns_ = now.monotonic_ns + kRetryNs;
   const auto report = std::find_if(reports_.begin(), reports_.end(), [](const Report& each) { return each.is_asked; });
   if (report == reports_.end()) return;  // a newer one has taken its place, or it is over
   report->is_asked = false;
   if (absl::IsUnavailable(status)) return;
-  report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, lease_ttl_ms));
+  report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, joined.lease_ttl_ms));
   if (!report->refusals.Note(status)) return;
   const ServerTrouble trouble = report->trouble;
   OnEnded(trouble.group);
-  actions->emplace_back(GiveGroupUpCommand{trouble.group, NeverMoved(trouble, status)});
+  actions->emplace_back(GiveGroupUpCommand{trouble.group, NeverMoved(trouble, joined.rank, status)});
 }
 
 void ServerReports::Stop(MembershipActions* actions) {

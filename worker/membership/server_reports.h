@@ -29,7 +29,7 @@ class ServerReports {
   void OnMoved(GroupId group, Epoch epoch);
   // The group has ended here, or failed.
   void OnEnded(GroupId group);
-  void OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now, MembershipActions* actions);
+  void OnAnswer(const absl::Status& status, const JoinedJob& joined, Now now, MembershipActions* actions);
   void Stop(MembershipActions* actions);
   // Reports are made while there is a membership.
   void Tick(const MemberId& member, Now now, MembershipActions* actions);
@@ -44,7 +44,7 @@ class ServerReports {
     bool is_asked = false;  // the call under way is for it
   };
 
-  absl::Status NeverMoved(const ServerTrouble& trouble, const absl::Status& refusal) const;
+  absl::Status NeverMoved(const ServerTrouble& trouble, JobRank rank, const absl::Status& refusal) const;
 
   const std::string* const scheduler_;
   const JobMember* const self_;

@@ -97,12 +97,11 @@ v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
   message.set_oldest_control_version(kOldestControlVersion);
   message.set_software_version(kSoftwareVersion);
   message.set_job_name(member.job_name);
+  message.set_world_size(member.world_size);
+  message.set_rank(member.rank.value());
   if (member.open.has_value()) {
     message.mutable_open()->set_min_ranks(member.open->min_ranks);
     message.mutable_open()->set_identity(member.open->identity);
-  } else {
-    message.set_world_size(member.world_size);
-    message.set_rank(member.rank.value());
   }
   message.set_incarnation(member.incarnation.value());
   message.set_node(member.node);
