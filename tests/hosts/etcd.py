@@ -40,9 +40,14 @@ class Etcd:
         return process
 
     def leader(self) -> Process:
+        (leader,) = self.leaders()
+        return leader
+
+    def leaders(self) -> list[Process]:
+        """Those of the running members that say so: none while they elect one."""
         leads = "etcd_server_is_leader 1\n"
-        (address,) = [each for each in self.by_address if leads in self.read(each, "metrics")]
-        return self.by_address[address]
+        running = [address for address, process in self.by_address.items() if process.running()]
+        return [self.by_address[address] for address in running if leads in self.read(address, "metrics")]
 
     def read(self, address: str, page: str) -> str:
         """Empty: it does not answer yet."""

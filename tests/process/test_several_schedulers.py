@@ -122,10 +122,15 @@ def test_f16_etcd_and_the_schedulers_lose_their_leaders_at_once(cluster: Cluster
     killed_at = time.monotonic()
     leader_of_etcd.send(signal.SIGKILL)
     schedulers.by_address[leader].send(signal.SIGKILL)
+    assert leader_of_etcd.wait() == -signal.SIGKILL
+    # How long etcd takes is its own affair: each split vote costs it another round.
+    cluster.wait_until(etcd.leaders, "etcd's members have elected another leader")
+    elected_at = time.monotonic()
     schedulers.leader(other_than=leader)
-    took_s = time.monotonic() - killed_at
-    assert took_s < (LEADER_LEASE_MS / 1000 + 4) * TIME_FACTOR, "failover.md, F16"
-    assert took_s > LEADER_LEASE_MS / 1000 + 1, "etcd's next leader did not begin all leases anew: F16 may promise more"
+    led_at = time.monotonic()
+    assert led_at - elected_at < (LEADER_LEASE_MS / 1000 + 2.5) * TIME_FACTOR, "failover.md, F16"
+    least_s = LEADER_LEASE_MS / 1000 + 1
+    assert led_at - killed_at > least_s, "etcd's next leader did not begin all leases anew: F16 may promise more"
     for rank in ranks:
         rank.say("go on\ngo on")
     assert [rank.wait() for rank in ranks] == [0, 0], ranks
