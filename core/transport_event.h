@@ -32,6 +32,9 @@ struct TransportEvent {
   uint64_t payload_bytes = 0;
   std::span<const std::byte> bytes;  // valid until the next Poll
   absl::Status status;
+  // kLanded, for statistics: all of it had come by the time when the payload before it from this peer was looked at. So
+  // how far apart the two landed tells nothing of the way.
+  bool came_with_last = false;
 };
 
 // How an operation ended that no transport reports: kSent or kLanded.

@@ -38,10 +38,12 @@ absl::StatusOr<bool> TcpConnection::Receive(const Arrivals& to) {
     if (blocked || reader.AwaitsPlace() || received >= kMaxBytesPerReceive) break;
     // Else the user's answers would find other bytes there.
     if (!lent_.empty()) return true;
+    if (is_dry_) ++dry_spells_;
     const SecureChannel::Transfer transfer = stream_.channel->Read(reader.Space(to.scratch));
     reader.Received(transfer.bytes);
     received += transfer.bytes;
     blocked = transfer.blocked;
+    is_dry_ = transfer.blocked;
     if (transfer.ended) return WhyEnded(transfer.error);
   }
   return stream_.channel->HoldsBytes();
@@ -74,6 +76,7 @@ absl::Status TcpConnection::TakeItems(const Arrivals& to) {
           offered_ = *offer;
         } else {
           to.offers->LendWhole(*offer, (*item)->payload.data());
+          if (CameWithLast()) to.offers->MarkCameWithLast(*offer);
           lent_.push_back(*offer);
           lent_a_chunk_ = (*item)->payload_bytes > kOfferedTogetherBytes;
         }
@@ -97,15 +100,18 @@ absl::StatusOr<OfferId> TcpConnection::Offer(const RecordReader::Item& item, con
 }
 
 void TcpConnection::EndPayload(const Arrivals& to) {
+  const bool came_with_last = CameWithLast();
   if (landing_.has_value()) {
     to.events->Add({.kind = TransportEventKind::kLanded,
                     .peer = id_,
                     .offer = landing_->offer,
                     .token = landing_->token,
-                    .payload_bytes = landing_->bytes});
+                    .payload_bytes = landing_->bytes,
+                    .came_with_last = came_with_last});
     landing_.reset();
   } else if (offered_.has_value() && to.offers->Find(*offered_) != nullptr) {
     to.offers->MarkWhole(*offered_);
+    if (came_with_last) to.offers->MarkCameWithLast(*offered_);
   }
   offered_.reset();
 }

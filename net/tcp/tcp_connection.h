@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -62,6 +63,8 @@ class TcpConnection {
   absl::Status TakeItems(const Arrivals& to);
   absl::StatusOr<OfferId> Offer(const RecordReader::Item& item, const Arrivals& to);
   void EndPayload(const Arrivals& to);
+  // A payload is whole. true: it was there when the one before it was.
+  bool CameWithLast() { return std::exchange(dry_spells_at_payload_, dry_spells_) == dry_spells_; }
   static absl::Status WhyEnded(int error);
 
   const PeerId id_;
@@ -71,6 +74,11 @@ class TcpConnection {
   std::optional<Landing> landing_;
   std::vector<OfferId> lent_;  // offers of whole payloads, since the last Receive
   bool lent_a_chunk_ = false;  // one of them is so large that the next comes by itself
+  // The socket had nothing left after the newest read; how often reads followed such a one; the same when the newest
+  // payload was whole.
+  bool is_dry_ = false;
+  uint64_t dry_spells_ = 1;
+  uint64_t dry_spells_at_payload_ = 0;
   int write_error_ = 0;
 };
 

@@ -280,7 +280,8 @@ absl::Status TcpTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
                   .peer = offer->peer,
                   .offer = offer_id,
                   .token = token,
-                  .payload_bytes = buffer.size()});
+                  .payload_bytes = buffer.size(),
+                  .came_with_last = offer->came_with_last});
   } else {
     connections_.at(offer->peer).connection->Land(offer_id, buffer, token);
     to_receive_.insert(offer->peer);  // most of it is there by now

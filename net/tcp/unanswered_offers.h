@@ -24,6 +24,7 @@ class UnansweredOffers {
     uint64_t payload_bytes = 0;
     std::unique_ptr<std::byte[]> held;  // null: nothing is kept here
     const std::byte* whole = nullptr;   // all of the payload, in `held` or in the connection's memory; null: not yet
+    bool came_with_last = false;        // TransportEvent::came_with_last
   };
 
   explicit UnansweredOffers(const TransportLimits& limits) : limits_(limits) {}
@@ -34,6 +35,7 @@ class UnansweredOffers {
   absl::StatusOr<std::span<std::byte>> Hold(OfferId offer);
   // What was held is there wholly.
   void MarkWhole(OfferId offer);
+  void MarkCameWithLast(OfferId offer) { offers_.at(offer).came_with_last = true; }
   // All of the payload of an offer that stands lies there until Keep, which takes a copy if the offer still stands
   // then. ResourceExhausted as above.
   void LendWhole(OfferId offer, const std::byte* payload) { offers_.at(offer).whole = payload; }

@@ -128,12 +128,13 @@ void ChunkExchange::RetryPending(uint32_t group_index, Now now, ServerActions* a
   }
 }
 
-bool ChunkExchange::OnLanded(SlotOperation operation, const absl::Status& status, Now now, ServerActions* actions) {
+bool ChunkExchange::OnLanded(SlotOperation operation, const TransportEvent& event, Now now, ServerActions* actions) {
+  const absl::Status& status = event.status;
   ServerGroup& group = *groups_.Find(operation);
   ChunkSlot& slot = group.slot(operation.slot);
   const Rank rank(operation.rank);
   const bool complete = slot.Landed(rank, status.ok());
-  group.lateness().OnLandingEnded(rank, now);
+  group.lateness().OnLandingEnded(rank, event.came_with_last, now);
   const OpRecord* record = slot.abandoned() ? nullptr : group.FindOp(slot.op());
   const uint32_t elements = record == nullptr ? 0 : record->plan.ElementCount(slot.chunk());
   if (status.ok() && record != nullptr) {

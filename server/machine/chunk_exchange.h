@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "core/now.h"
 #include "core/op_ledger.h"
 #include "core/transport_event.h"
@@ -33,7 +32,7 @@ class ChunkExchange {
               ServerActions* actions);
   // The end of an AcceptAction, of a ReduceAction and of a SendPayloadAction. True: the memory of a slot came free, so
   // the group may be over (GroupTable::CloseIfOver).
-  [[nodiscard]] bool OnLanded(SlotOperation operation, const absl::Status& status, Now now, ServerActions* actions);
+  [[nodiscard]] bool OnLanded(SlotOperation operation, const TransportEvent& event, Now now, ServerActions* actions);
   [[nodiscard]] bool OnReduced(SlotOperation operation, Now now, ServerActions* actions);
   [[nodiscard]] bool OnSent(SlotOperation operation, Now now, ServerActions* actions);
 

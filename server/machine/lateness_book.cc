@@ -97,7 +97,7 @@ double LatenessBook::IdleShare(const RankState& state) const {
   return 1 - std::clamp(used, 0.0, 1.0);
 }
 
-void LatenessBook::OnLandingEnded(Rank rank, Now now) {
+void LatenessBook::OnLandingEnded(Rank rank, bool came_with_last, Now now) {
   RankState& state = ranks_[rank.value()];
   --state.landing;
   state.landed_ns = now.monotonic_ns;
@@ -105,6 +105,7 @@ void LatenessBook::OnLandingEnded(Rank rank, Now now) {
   if (state.fresh_landed_ns != 0) {
     state.spacing_sum_ns += now.monotonic_ns - state.fresh_landed_ns;
     ++state.spacings;
+    if (came_with_last) ++state.spacings_of_reading;
     if (state.fresh_spacings++ == 0) ++state.spaced_ops;
   }
   state.fresh_landed_ns = now.monotonic_ns;
@@ -171,9 +172,11 @@ void LatenessBook::RankState::CountSpacings() {
   if (spaced_ops > 0) {
     ops_of_spacing = kept + spaced_ops;
     spacing_ns = (spacing_ns * kept + spacing_sum_ns * spaced_ops / spacings) / ops_of_spacing;
+    spacing_is_known = 2 * spacings_of_reading < spacings;
   }
   spacing_sum_ns = 0;
   spacings = 0;
+  spacings_of_reading = 0;
   spaced_ops = 0;
 }
 
@@ -188,7 +191,8 @@ uint64_t LatenessBook::MedianSpacingNs() {
     state.CountSpacings();
     if (state.spacing_ns == 0) continue;
     values_.push_back(state.spacing_ns);
-    if (!most_are_spaced || !state.SpacingIsOfBurst()) state.window.spacing_ns = state.spacing_ns;
+    const bool is_of_burst = most_are_spaced && state.SpacingIsOfBurst();
+    if (state.spacing_is_known && !is_of_burst) state.window.spacing_ns = state.spacing_ns;
   }
   return LowerMedian(&values_);
 }

@@ -107,7 +107,8 @@ class LatenessBook {
   void OnGathered(uint32_t slot, Now now);
   // Something of the rank begins to land; that has ended, also in vain.
   void OnLanding(Rank rank) { ++ranks_[rank.value()].landing; }
-  void OnLandingEnded(Rank rank, Now now);
+  // TransportEvent::came_with_last as well.
+  void OnLandingEnded(Rank rank, bool came_with_last, Now now);
   // After OnLandingEnded: it was a contribution to the slot's chunk, of `op`, and the `landed_count`th there.
   void OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_t landed_count, Now now);
   // The group starts an epoch: nothing that was seen of ops under way counts.
@@ -140,10 +141,12 @@ class LatenessBook {
     // Of the window.
     uint64_t spacing_sum_ns = 0;
     uint32_t spacings = 0;
-    uint32_t spaced_ops = 0;  // that they are of
+    uint32_t spacings_of_reading = 0;  // of chunks that came together: only how fast this server read them
+    uint32_t spaced_ops = 0;           // that they are of
     uint64_t spacing_ns = 0;  // in the mean, in which ops of earlier windows count as kFewestOps at most; 0: not known
-    uint32_t ops_of_spacing = 0;  // that it is the mean of
-    OpNumber contributed_op;      // of its newest contribution
+    uint32_t ops_of_spacing = 0;    // that it is the mean of
+    bool spacing_is_known = false;  // else most of it is of reading: less than the link's
+    OpNumber contributed_op;        // of its newest contribution
     // How far apart contributions to the same op came that followed each other, of the first ones of the window.
     std::vector<uint64_t> apart_ns;
     OpNumber waited_op;  // the newest op that waited for it

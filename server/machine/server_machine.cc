@@ -43,7 +43,7 @@ void ServerMachine::OnEvent(const TransportEvent& event, Now now, ServerActions*
   }
   const SlotOperation operation = SlotOperation::Unpack(event.token);
   const bool may_be_over = event.kind == TransportEventKind::kLanded
-                               ? exchange_.OnLanded(operation, event.status, now, actions)
+                               ? exchange_.OnLanded(operation, event, now, actions)
                                : exchange_.OnSent(operation, now, actions);
   if (may_be_over) groups_.CloseIfOver(operation.group_index, actions);
 }

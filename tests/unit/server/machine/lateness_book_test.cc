@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -48,7 +49,7 @@ class Arrivals {
                                             now);
       if (is_first && begins_fresh_) book_.OnFreshBeginning(ChunkNumber(arrival.chunk), Rank(arrival.rank));
       book_.OnLanding(Rank(arrival.rank));
-      book_.OnLandingEnded(Rank(arrival.rank), now);
+      book_.OnLandingEnded(Rank(arrival.rank), came_with_last_.contains({arrival.rank, arrival.chunk}), now);
       book_.OnContribution(arrival.chunk, OpNumber(op_), Rank(arrival.rank), ++landed[arrival.chunk], now);
       if (landed[arrival.chunk] == ranks_) book_.OnGathered(arrival.chunk, now);
     }
@@ -62,6 +63,8 @@ class Arrivals {
   void FollowEachOther() { begins_fresh_ = false; }
   // So many chunks of an op are pushed before its first result is there.
   void SetCredit(uint32_t chunks) { credit_ = chunks; }
+  // The rank's chunk of each op lay there when the server read the one before.
+  void ComesWithLast(uint32_t rank, uint32_t chunk) { came_with_last_.emplace(rank, chunk); }
 
   LatenessBook& book() { return book_; }
   const LatenessWindow& window() const { return book_.last_window(); }
@@ -75,6 +78,7 @@ class Arrivals {
   const uint32_t ranks_;
   LatenessBook book_;
   bool begins_fresh_ = true;
+  std::set<std::pair<uint32_t, uint32_t>> came_with_last_;
   uint32_t credit_ = 2;
   uint64_t op_ = 0;
   uint64_t start_ns_ = kNsPerS;
@@ -207,6 +211,18 @@ TEST(LatenessBook, OneOpThatTellsOfALinkDoesNotOutweighThoseBefore) {
   EXPECT_NEAR(static_cast<double>(arrivals.window().late_ranks[0].spacing_ns) / kMs, (6 * 4 + 0.5) / 7, 0.01);
 }
 
+TEST(LatenessBook, ChunksThatCameTogetherTellNotHowSlowALinkIs) {
+  Arrivals arrivals(4);
+  // The server was late, and read the two chunks of the slow rank and of a fast one in no time.
+  arrivals.ComesWithLast(1, 1);
+  arrivals.ComesWithLast(2, 1);
+  arrivals.Ops(12, {{1, 41, 1, 1}, {2, 41.01, 1.01, 2}}, 100);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1)));
+  EXPECT_EQ(arrivals.window().late_ranks[0].spacing_ns, 0u);
+  EXPECT_NEAR(static_cast<double>(arrivals.window().median_spacing_ns), 0.01 * kMs, 10)
+      << "it counts among all, as less than it was";
+}
+
 // It comes as late as the slowest rank lets it, from all ranks alike.
 TEST(LatenessBook, AChunkThatWaitedForAResultTellsNoSpacing) {
   Arrivals arrivals(4);
@@ -322,7 +338,7 @@ TEST(LatenessBook, NothingOfAnOldEpochCounts) {
   arrivals.Ops(5, {{1, 51, 1, 1}}, 100);
   arrivals.book().OnLanding(Rank(3));
   arrivals.book().Restart();
-  arrivals.book().OnLandingEnded(Rank(3), {.monotonic_ns = 2 * kNsPerS, .unix_ms = 0});  // of the old epoch
+  arrivals.book().OnLandingEnded(Rank(3), false, {.monotonic_ns = 2 * kNsPerS, .unix_ms = 0});  // of the old epoch
   arrivals.Ops(14, {{1, 1, 1, 1}}, 100);
   EXPECT_EQ(arrivals.window().number, 1u);
   EXPECT_THAT(arrivals.window().late_ranks, IsEmpty());
@@ -374,7 +390,7 @@ TEST(LatenessBook, ChunksAreAsFarApartAsTheyLandWheneverTheyAreOffered) {
                              at(landed_ms - offered_before_ms));
           if (is_first) book.OnFreshBeginning(ChunkNumber(chunk), Rank(rank));
           book.OnLanding(Rank(rank));
-          book.OnLandingEnded(Rank(rank), at(landed_ms));
+          book.OnLandingEnded(Rank(rank), false, at(landed_ms));
         }
       }
     }

@@ -128,7 +128,7 @@ class QueuedOps {
       ranks_[rank].told.erase(chunk);
       if (landed == 1) book_.OnGathering(slot, op, of_op, options_.chunks_of_op);
       book_.OnLanding(Rank(rank));
-      book_.OnLandingEnded(Rank(rank), AtNs(ns));
+      book_.OnLandingEnded(Rank(rank), false, AtNs(ns));
       book_.OnContribution(slot, op, Rank(rank), landed, AtNs(ns));
       if (landed == ranks_.size()) book_.OnGathered(slot, AtNs(ns));
     }
