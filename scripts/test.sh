@@ -3,6 +3,7 @@
 set -euo pipefail
 "$(dirname "$0")/helm_tool.sh"
 "$(dirname "$0")/prometheus_tool.sh"
+"$(dirname "$0")/torchft.sh"
 # CI tests everything; elsewhere the tests over RDMA verbs are skipped, loudly, where their machine can't be had.
 "$(dirname "$0")/rdma_guest.sh" || [ "${CI:-}" != true ]
 # Compilers stand in the way of tests that count seconds, so everything is compiled before the first test, but for the
@@ -18,7 +19,7 @@ counts=()
 
 # Python tests that run beside the others, in a process of their own: hardly any of them counts seconds.
 apart=(tests/chaos tests/fuzz tests/gpu tests/helm tests/bench/test_survival.py
-  tests/bench/test_fabric_model.py tests/pytorch/test_torch_zero_setup.py)
+  tests/bench/test_fabric_model.py tests/pytorch/test_torch_zero_setup.py tests/pytorch/test_torchft.py)
 # Those that measure what links carry, who is slow or what a page costs, or emulate a machine, want both cores for
 # themselves.
 alone=(tests/bench/test_rig.py tests/process/test_page_cost.py tests/process/test_slow_ranks.py tests/rdma)

@@ -1,5 +1,6 @@
 """The compiled part of the package (pytorch/src/module.cc). Programs use `shoal` and torch.distributed instead."""
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -7,13 +8,15 @@ import torch
 from torch._C._distributed_c10d import Backend, Store
 
 abi_version: int
+FAILED_PRECONDITION: int  # of errors' shoal_code
 built_for_torch: str
 
 def load_library(path: str) -> None: ...
 def library_path() -> str: ...
 def library_version() -> str: ...
 
-class Group: ...
+class Group:
+    def sum_bytes(self, contribution: bytes, timeout_ms: int) -> bytes: ...
 
 class Session:
     def __init__(self, *, on_closed: Callable[[], None], **kwargs: Any) -> None: ...  # fields of shoal_worker_options
@@ -25,6 +28,8 @@ class Session:
     def close(self) -> None: ...
     @property
     def forked(self) -> bool: ...
+    @property
+    def rank(self) -> int: ...
     def statistics(self) -> dict[str, Any]: ...
 
 class Service:
@@ -56,9 +61,17 @@ class ShoalBackend(Backend):
         options: GroupOptions,
         session: Session | None,
         group: Group | None,
-        cpu_inner: Backend,
+        cpu_inner: Backend | None,
         cuda_inner: Backend | None,
         blocking_wait: bool,
-        split: Callable[[Store, list[int], Backend.Options], Backend | None],
+        split: Callable[[Store, list[int], Backend.Options], Backend | None] | None = None,
+        reconfigure: Callable[[ShoalBackend, int, list[str], bool, datetime.timedelta | None], None] | None = None,
+        reconfigure_handle: str = "",
+    ) -> None: ...
+    # These are not there with torch 2.11.
+    def rejoin(self, session: Session, reconfigure_handle: str) -> None: ...
+    def end_roster(self) -> None: ...
+    def begin_roster(
+        self, *, rank: int, ranks_of_job: list[int], group: Group | None, cpu_inner: Backend, cuda_inner: Backend | None
     ) -> None: ...
     def perform_nocolor_split(self, device: torch.device) -> None: ...

@@ -1,9 +1,7 @@
 """The c10d backend's registration and its factory."""
 
 import functools
-import os
 import urllib.parse
-from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -17,7 +15,7 @@ except ImportError as error:
         "install it again with `pip install --no-build-isolation --force-reinstall --no-deps ./pytorch`."
     ) from error
 
-from shoal import config, meeting, membership
+from shoal import config, inner, meeting, membership, roster
 
 _registered = False
 
@@ -60,11 +58,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
     that belongs to the group."""
     ours = backend_options if isinstance(backend_options, _C.GroupOptions) else GroupOptions(inner=backend_options)
     if any(getattr(given, "enable_reconfigure", False) for given in (options, ours, ours.inner)):
-        raise ValueError(
-            "shoal: enable_reconfigure=True: the ranks of a group can't be exchanged while it lives. Leave it out; "
-            "make another group with new_group for some of the ranks, or let torchrun --max-restarts start the job "
-            "again when one is lost"
-        )
+        return roster.create_backend(options, ours)
     is_default = not options.global_ranks_in_group
     session = group = joined = None
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
@@ -87,7 +81,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
         else:
             membership.check_settings()
             options.store = meeting.store_alone(options.store)
-        cpu_inner, cuda_inner = _inner_backends(options, ours.inner)
+        cpu_inner, cuda_inner = inner.inner_backends(options, ours.inner, membership.address())
         settled = GroupOptions(wire=wire, node_reduce=node_reduce, inner=ours.inner)
         settled._timeout = options.timeout
         settled.group_name = options.group_id
@@ -136,80 +130,6 @@ def _split(
         child.process_group = dist.ProcessGroup(store, child.group_rank, child.group_size)
         child.process_group.bound_device_id = bound_device
     return create_backend(child, options)
-
-
-def _inner_backends(
-    options: dist.distributed_c10d._DistributedBackendOptions, backend_options: C10dBackend.Options | None
-) -> tuple[C10dBackend, C10dBackend | None]:
-    """Gloo, and NCCL where there are GPUs. `backend_options` may be those of one of the two."""
-    is_for_nccl = dist.is_nccl_available() and isinstance(backend_options, dist.ProcessGroupNCCL.Options)
-    is_for_gloo = isinstance(backend_options, dist.ProcessGroupGloo._Options)
-    if not (is_for_nccl or is_for_gloo or backend_options is None):
-        raise TypeError(
-            f"shoal: pg_options of type {type(backend_options).__name__}: expected shoal.GroupOptions, or "
-            "ProcessGroupNCCL.Options or ProcessGroupGloo._Options (they go to the inner backend), or None"
-        )
-    cpu_inner = _create_gloo(_options_of_inner(options, "cpu"), backend_options if is_for_gloo else None)
-    if not (torch.cuda.is_available() and dist.is_nccl_available()):
-        return cpu_inner, None
-    return cpu_inner, _create_nccl(_options_of_inner(options, "cuda"), backend_options if is_for_nccl else None)
-
-
-def _options_of_inner(
-    options: dist.distributed_c10d._DistributedBackendOptions, device: str
-) -> dist.distributed_c10d._DistributedBackendOptions:
-    """Name, ranks and timeout are the group's; the keys in the store are apart."""
-    inner = dist.distributed_c10d._DistributedBackendOptions()
-    for name in ("group_rank", "group_size", "timeout", "group_id", "global_ranks_in_group"):
-        setattr(inner, name, getattr(options, name))
-    if hasattr(options, "process_group"):  # not in torch 2.11
-        inner.process_group = options.process_group
-    inner.store = dist.PrefixStore(f"inner/{device}", options.store)
-    return inner
-
-
-def _registered_creator(name: str) -> Callable | None:
-    """What torch makes backend `name` with; None: this torch has no registered creators for its own backends."""
-    if hasattr(dist.Backend, "_ensure_backend_registered"):
-        dist.Backend._ensure_backend_registered(name)
-    plugin = dist.Backend._plugins.get(name.upper())
-    return None if plugin is None else plugin.creator_fn
-
-
-def _create_gloo(
-    options: dist.distributed_c10d._DistributedBackendOptions, backend_options: C10dBackend.Options | None
-) -> C10dBackend:
-    creator = _registered_creator("gloo")
-    # torch's own has no use for options of Gloo, nor for our address.
-    if creator is not None and backend_options is None and not str(creator.__module__).startswith("torch."):
-        return creator(options, None)
-    backend_options = backend_options or dist.ProcessGroupGloo._Options()
-    if not backend_options._devices:
-        interfaces = list(filter(None, os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")))
-        gloo, address = dist.ProcessGroupGloo, membership.address()
-        if interfaces:  # as torch makes them
-            backend_options._devices = [gloo.create_device(interface=interface) for interface in interfaces]
-        elif address:  # torch would look up the node's name, which stands for 127.0.1.1 on many nodes
-            backend_options._devices = [gloo.create_device(hostname=address)]
-        else:
-            backend_options._devices = [gloo.create_default_device()]
-    backend_options._timeout = options.timeout
-    backend_options.global_ranks_in_group = options.global_ranks_in_group
-    backend_options.group_name = options.group_id
-    return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, backend_options)
-
-
-def _create_nccl(
-    options: dist.distributed_c10d._DistributedBackendOptions, backend_options: C10dBackend.Options | None
-) -> C10dBackend:
-    backend_options = backend_options or dist.ProcessGroupNCCL.Options()
-    backend_options._timeout = options.timeout  # torch's creator warns of another one
-    creator = _registered_creator("nccl")
-    if creator is not None:
-        return creator(options, backend_options)
-    backend_options.global_ranks_in_group = options.global_ranks_in_group
-    backend_options.group_name = options.group_id
-    return dist.ProcessGroupNCCL(options.store, options.group_rank, options.group_size, backend_options)
 
 
 def _rendezvous(url: str, **kwargs):

@@ -34,6 +34,7 @@ UNKNOWN = 2**32 - 1  # of Service.live_ranks
 
 _lock = threading.Lock()
 _current: "Membership | None" = None
+_open_sessions: list[_C.Session] = []  # in open jobs, one for each process group that can be reconfigured
 _query: dict[str, str] = {}  # of the last init_method="shoal://..."
 _names_given = 0  # how many jobs this process, as their rank 0, has given SHOAL_JOB_NAME to
 
@@ -193,34 +194,17 @@ class Membership:
             ) from None
 
     def _new_session(self, scheduler: str, job_name: str, min_servers: int, timeout: datetime.timedelta) -> _C.Session:
-        local = placement.local_place(os.environ)
         return _C.Session(
-            scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
-            min_servers=min_servers, timeout_ms=_milliseconds(timeout),
-            net_device=self._net_device(), local_rank=local.rank, local_world_size=local.world_size,
-            transports=self.settings.transports, network_only=self.settings.network_only,
-            checksums=self.settings.checksums, check_finite=self.settings.check_finite,
-            flight_recorder=self.settings.flight_recorder,
-            colocation=config.COLOCATIONS.index(self._colocate()),
-            without_servers=config.WITHOUT_SERVERS.index(self.settings.without_servers), quiet=self.settings.quiet,
-            node_reduce=config.NODE_REDUCES.index(self.settings.node_reduce),
-            devices=self._has_devices(), device_memory_bytes=self.settings.device_memory,
+            **_session_options(self.settings), scheduler=scheduler, job_name=job_name, rank=self._rank,
+            world_size=self._world_size, min_servers=min_servers, timeout_ms=_milliseconds(timeout),
+            net_device=self._net_device(), colocation=config.COLOCATIONS.index(self._colocate()),
+            without_servers=config.WITHOUT_SERVERS.index(self.settings.without_servers),
             on_closed=self.stop_services,
         )  # fmt: skip
 
     def open_devices(self) -> None:
         """Those that the process uses by now, so that its first all-reduce there does not wait for what runs there."""
-        if not (self._has_devices() and torch.cuda.is_initialized()):
-            return
-        for device in range(torch.cuda.device_count()):
-            if torch._C._cuda_hasPrimaryContext(device):
-                try:
-                    self.session.open_device(device)
-                except RuntimeError as error:
-                    warnings.warn(f"shoal: {error}; the first all-reduce there tries again", stacklevel=2)
-
-    def _has_devices(self) -> bool:
-        return self.settings.devices == "cuda" or (self.settings.devices == "auto" and torch.cuda.is_available())
+        open_devices(self.session, self.settings)
 
     def _colocate(self) -> str:
         """Off where the job runs its own scheduler, because each node has a server already."""
@@ -290,6 +274,70 @@ class Membership:
         self._tell_of_wait(f"shoal: rank {self._rank} runs {runs}, so it stays until all ranks have left: {still}")
         self._next_word_seconds = waited_seconds + min(waited_seconds, LONGEST_SILENCE_SECONDS)
         return False
+
+
+def connect_to_open_job(
+    settings: config.Config, job_name: str, identity: str, timeout: datetime.timedelta
+) -> _C.Session:
+    """Joins as one of its members, whose number is the session's rank, and waits for the servers. Raises
+    DistBackendError."""
+    if settings.timeout is not None:
+        timeout = datetime.timedelta(seconds=settings.timeout)
+    session = None
+
+    def forget() -> None:
+        if session in _open_sessions:
+            _open_sessions.remove(session)
+
+    session = _C.Session(
+        **_session_options(settings), scheduler=settings.scheduler, job_name=job_name, min_ranks=1, identity=identity,
+        min_servers=settings.min_servers or 1, timeout_ms=_milliseconds(timeout), net_device=settings.net_device,
+        on_closed=forget,
+    )  # fmt: skip
+    _open_sessions.append(session)
+    open_devices(session, settings)
+    return session
+
+
+def open_devices(session: _C.Session, settings: config.Config) -> None:
+    if not (_has_devices(settings) and torch.cuda.is_initialized()):
+        return
+    for device in range(torch.cuda.device_count()):
+        if torch._C._cuda_hasPrimaryContext(device):
+            try:
+                session.open_device(device)
+            except RuntimeError as error:
+                warnings.warn(f"shoal: {error}; the first all-reduce there tries again", stacklevel=2)
+
+
+def _has_devices(settings: config.Config) -> bool:
+    return settings.devices == "cuda" or (settings.devices == "auto" and torch.cuda.is_available())
+
+
+def _session_options(settings: config.Config) -> dict:
+    """Those that any session of this process has."""
+    local = placement.local_place(os.environ)
+    return {
+        "local_rank": local.rank,
+        "local_world_size": local.world_size,
+        "transports": settings.transports,
+        "network_only": settings.network_only,
+        "checksums": settings.checksums,
+        "check_finite": settings.check_finite,
+        "flight_recorder": settings.flight_recorder,
+        "quiet": settings.quiet,
+        "node_reduce": config.NODE_REDUCES.index(settings.node_reduce),
+        "devices": _has_devices(settings),
+        "device_memory_bytes": settings.device_memory,
+    }
+
+
+def read_settings() -> config.Config:
+    """Loads the library as well. Raises ValueError, or DistBackendError."""
+    load_library()
+    config.warn_about_unknown_variables(os.environ)
+    placement.local_place(os.environ)
+    return config.read_config(os.environ, _query)[0]
 
 
 def check_settings() -> None:
@@ -396,12 +444,12 @@ def load_library() -> None:
 def statistics() -> dict:
     """What this process's all-reduces have done so far; see `shoal_statistics` in worker.h for the fields. `shards`
     lists the bytes to and from each server thread, `op_times` how many all-reduces took `at_most_ns` and longer than
-    the entry before says. Empty when the process is in no job."""
+    the entry before says. Of a process in several jobs those of its fixed one, or else of the newest. Empty when the
+    process is in no job."""
     with _lock:
         current = _current
-    if current is None or current.session is None or current.process_id != os.getpid():
-        return {}
-    return current.session.statistics()
+    sessions = [*_open_sessions, *([] if current is None or current.session is None else [current.session])]
+    return sessions[-1].statistics() if sessions and not sessions[-1].forked else {}
 
 
 def _answers(address: str) -> bool:
@@ -428,3 +476,5 @@ def _leave_at_exit() -> None:
         current = _current
     if current is not None:
         current.close(script_has_ended=True)
+    for session in list(_open_sessions):
+        session.close()

@@ -77,6 +77,16 @@ std::shared_ptr<StartedOperation> Group::Start(const Operation& operation, shoal
   return started;
 }
 
+std::string Group::SumBytes(std::string bytes, uint64_t timeout_ms) {
+  shoal_error error = {};
+  const Operation operation{
+      .data = bytes.data(), .count = bytes.size(), .dtype = SHOAL_UINT8, .op = SHOAL_SUM, .timeout_ms = timeout_ms};
+  const std::shared_ptr<StartedOperation> started = Start(operation, &error);
+  if (started != nullptr) started->Wait(UINT64_MAX, &error);
+  session_->library().Check(error.code, error, "the ranks of a process group can't tell each other where they are");
+  return bytes;
+}
+
 // ---- StartedOperation ----
 
 StartedOperation::StartedOperation(std::shared_ptr<Group> group, shoal_op* op, bool on_device)

@@ -15,6 +15,7 @@
 #include "pytorch/src/session.h"
 #include "pytorch/src/shoal_backend.h"
 #include "pytorch/src/shoal_library.h"
+#include "pytorch/src/works.h"
 
 namespace shoal::pytorch {
 namespace {
@@ -77,19 +78,28 @@ py::dict StatisticsToDict(Session& session) {
 class PythonShoalBackend final : public ShoalBackend {
  public:
   // `split`: called with a store, ranks of this group, options and the device that this group is bound to, or None;
-  // returns the backend of the group that the ranks make, or None on other ranks.
+  // returns the backend of the group that the ranks make, or None on other ranks. `reconfigure`: None, or called with
+  // this backend and what torch's reconfigure is given; the ranks are in place when it returns. `reconfigure_handle`:
+  // of this process, then.
   template <typename... Arguments>
-  explicit PythonShoalBackend(py::object split, Arguments&&... arguments)
-      : ShoalBackend(std::forward<Arguments>(arguments)...), split_(std::move(split)) {}
+  explicit PythonShoalBackend(py::object split, py::object reconfigure, std::string reconfigure_handle,
+                              Arguments&&... arguments)
+      : ShoalBackend(std::forward<Arguments>(arguments)...),
+        split_(std::move(split)),
+        reconfigure_(std::move(reconfigure)),
+        reconfigures_(!reconfigure_.is_none()),
+        reconfigure_handle_(std::move(reconfigure_handle)) {}
 
   ~PythonShoalBackend() override {
     if (Py_IsInitialized() == 0) {
       split_.release();
+      reconfigure_.release();
       return;
     }
     {
       py::gil_scoped_acquire gil;
       split_ = py::object();
+      reconfigure_ = py::object();
     }
     try {
       ShutDownWithoutGil();
@@ -99,6 +109,36 @@ class PythonShoalBackend final : public ShoalBackend {
   }
 
   void shutdown() override { ShutDownWithoutGil(); }
+
+  // The ranks of a group that has others soon are no ranks to split.
+  bool supportsSplitting() const override { return !reconfigures_; }
+
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  bool supportsReconfigure() const override { return reconfigures_; }
+
+  c10d::ReconfigureHandle get_reconfigure_handle() const override {
+    if (!reconfigures_) return ShoalBackend::get_reconfigure_handle();
+    MutexLock lock(handle_mutex_);
+    return reconfigure_handle_;
+  }
+
+  void Rejoin(std::shared_ptr<Session> session, std::string reconfigure_handle) {
+    TakeSession(std::move(session));
+    MutexLock lock(handle_mutex_);
+    reconfigure_handle_ = std::move(reconfigure_handle);
+  }
+
+  WorkPtr reconfigure(const c10d::ReconfigureOptions& opts) override {
+    if (!reconfigures_) return ShoalBackend::reconfigure(opts);
+    std::vector<std::string> handles;
+    std::visit([&](const auto& given) { handles.assign(given.begin(), given.end()); }, opts.handles);
+    const bool in_order = std::holds_alternative<std::vector<std::string>>(opts.handles);
+    py::gil_scoped_acquire gil;
+    reconfigure_(c10::intrusive_ptr<PythonShoalBackend>::reclaim_copy(this), opts.uuid, handles, in_order,
+                 opts.timeout);
+    return c10::make_intrusive<Works>(getRank(), std::vector<WorkPtr>());  // it is done
+  }
+#endif
 
   // torch calls it once for each device, and one backend serves all of them.
   BackendPtr split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
@@ -125,6 +165,10 @@ class PythonShoalBackend final : public ShoalBackend {
 
   // All under the GIL.
   py::object split_;
+  py::object reconfigure_;
+  const bool reconfigures_;
+  mutable Mutex handle_mutex_;
+  std::string reconfigure_handle_ SHOAL_GUARDED_BY(handle_mutex_);
   std::string split_name_;
   c10::weak_intrusive_ptr<c10d::Backend> split_child_{BackendPtr()};
 };
@@ -175,14 +219,28 @@ class OptionsFromPython {
 #define SHOAL_FIELD(options, field) \
   { #field, &OptionsFromPython < options> ::SetField < &options::field> }
 #define SHOAL_WORKER_FIELD(field) SHOAL_FIELD(shoal_worker_options, field)
-constexpr OptionsFromPython<shoal_worker_options>::Field kWorkerFields[] = {
-    SHOAL_WORKER_FIELD(scheduler),       SHOAL_WORKER_FIELD(job_name),           SHOAL_WORKER_FIELD(rank),
-    SHOAL_WORKER_FIELD(world_size),      SHOAL_WORKER_FIELD(min_servers),        SHOAL_WORKER_FIELD(timeout_ms),
-    SHOAL_WORKER_FIELD(net_device),      SHOAL_WORKER_FIELD(transports),         SHOAL_WORKER_FIELD(network_only),
-    SHOAL_WORKER_FIELD(colocation),      SHOAL_WORKER_FIELD(checksums),          SHOAL_WORKER_FIELD(without_servers),
-    SHOAL_WORKER_FIELD(quiet),           SHOAL_WORKER_FIELD(node_reduce),        SHOAL_WORKER_FIELD(devices),
-    SHOAL_WORKER_FIELD(local_rank),      SHOAL_WORKER_FIELD(local_world_size),   SHOAL_WORKER_FIELD(check_finite),
-    SHOAL_WORKER_FIELD(flight_recorder), SHOAL_WORKER_FIELD(device_memory_bytes)};
+constexpr OptionsFromPython<shoal_worker_options>::Field kWorkerFields[] = {SHOAL_WORKER_FIELD(scheduler),
+                                                                            SHOAL_WORKER_FIELD(job_name),
+                                                                            SHOAL_WORKER_FIELD(rank),
+                                                                            SHOAL_WORKER_FIELD(world_size),
+                                                                            SHOAL_WORKER_FIELD(min_servers),
+                                                                            SHOAL_WORKER_FIELD(timeout_ms),
+                                                                            SHOAL_WORKER_FIELD(net_device),
+                                                                            SHOAL_WORKER_FIELD(transports),
+                                                                            SHOAL_WORKER_FIELD(network_only),
+                                                                            SHOAL_WORKER_FIELD(colocation),
+                                                                            SHOAL_WORKER_FIELD(checksums),
+                                                                            SHOAL_WORKER_FIELD(without_servers),
+                                                                            SHOAL_WORKER_FIELD(quiet),
+                                                                            SHOAL_WORKER_FIELD(node_reduce),
+                                                                            SHOAL_WORKER_FIELD(devices),
+                                                                            SHOAL_WORKER_FIELD(local_rank),
+                                                                            SHOAL_WORKER_FIELD(local_world_size),
+                                                                            SHOAL_WORKER_FIELD(check_finite),
+                                                                            SHOAL_WORKER_FIELD(flight_recorder),
+                                                                            SHOAL_WORKER_FIELD(device_memory_bytes),
+                                                                            SHOAL_WORKER_FIELD(min_ranks),
+                                                                            SHOAL_WORKER_FIELD(identity)};
 constexpr OptionsFromPython<shoal_scheduler_options>::Field kSchedulerFields[] = {
     SHOAL_FIELD(shoal_scheduler_options, listen), SHOAL_FIELD(shoal_scheduler_options, port_buffer_bytes),
     SHOAL_FIELD(shoal_scheduler_options, encrypt)};
@@ -205,7 +263,18 @@ std::unique_ptr<Service> StartService(std::span<const typename OptionsFromPython
 }
 
 void DefineSession(py::module_& module) {
-  py::class_<Group, std::shared_ptr<Group>>(module, "Group");
+  py::class_<Group, std::shared_ptr<Group>>(module, "Group")
+      .def(
+          "sum_bytes",
+          [](Group& group, const std::string& contribution, uint64_t timeout_ms) {
+            std::string sum;
+            {
+              py::gil_scoped_release released;
+              sum = group.SumBytes(contribution, timeout_ms);
+            }
+            return py::bytes(sum);
+          },
+          py::arg("contribution"), py::arg("timeout_ms"));
   py::class_<Session, std::shared_ptr<Session>>(module, "Session")
       .def(py::init([](std::function<void()> on_closed, const py::kwargs& values) {
              const ShoalLibrary& library = Library();
@@ -220,6 +289,7 @@ void DefineSession(py::module_& module) {
       .def("close_group", &Session::CloseGroup, py::arg("group"), GilReleased())
       .def("close", &Session::Close, GilReleased())
       .def_property_readonly("forked", &Session::forked)
+      .def_property_readonly("rank", &Session::rank)
       .def("statistics", &StatisticsToDict);
 }
 
@@ -267,14 +337,23 @@ void DefineBackend(py::module_& module) {
   py::class_<PythonShoalBackend, Holder, c10d::Backend>(module, "ShoalBackend")
       .def(py::init([](int rank, int size, c10::intrusive_ptr<GroupOptions> options, std::shared_ptr<Session> session,
                        std::shared_ptr<Group> group, c10::intrusive_ptr<c10d::Backend> cpu_inner,
-                       c10::intrusive_ptr<c10d::Backend> cuda_inner, bool blocking_wait, py::object split) {
-             return c10::make_intrusive<PythonShoalBackend>(std::move(split), rank, size, std::move(options),
-                                                            std::move(session), std::move(group), std::move(cpu_inner),
-                                                            std::move(cuda_inner), blocking_wait);
+                       c10::intrusive_ptr<c10d::Backend> cuda_inner, bool blocking_wait, py::object split,
+                       py::object reconfigure, std::string reconfigure_handle) {
+             return c10::make_intrusive<PythonShoalBackend>(std::move(split), std::move(reconfigure),
+                                                            std::move(reconfigure_handle), rank, size,
+                                                            std::move(options), std::move(session), std::move(group),
+                                                            std::move(cpu_inner), std::move(cuda_inner), blocking_wait);
            }),
            py::kw_only(), py::arg("rank"), py::arg("size"), py::arg("options"), py::arg("session").none(true),
-           py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true),
-           py::arg("blocking_wait"), py::arg("split"))
+           py::arg("group").none(true), py::arg("cpu_inner").none(true), py::arg("cuda_inner").none(true),
+           py::arg("blocking_wait"), py::arg("split") = py::none(), py::arg("reconfigure") = py::none(),
+           py::arg("reconfigure_handle") = "")
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+      .def("rejoin", &PythonShoalBackend::Rejoin, py::arg("session"), py::arg("reconfigure_handle"), GilReleased())
+      .def("end_roster", &ShoalBackend::EndRoster, GilReleased())
+      .def("begin_roster", &ShoalBackend::BeginRoster, py::kw_only(), py::arg("rank"), py::arg("ranks_of_job"),
+           py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true), GilReleased())
+#endif
       // torch has ranks that are not in a new group take part in a split of NCCL's. A split of ours concerns nobody
       // else.
       .def(
@@ -288,7 +367,9 @@ void DefineErrors(py::module_& module) {
       if (exception) std::rethrow_exception(exception);
     } catch (const ShoalError& error) {
       const py::object type = py::module_::import("shoal._C").attr("_DistBackendError");
-      PyErr_SetString(type.ptr(), error.what());
+      const py::object raised = type(error.what());
+      raised.attr("shoal_code") = static_cast<int>(error.code());
+      PyErr_SetObject(type.ptr(), raised.ptr());
     }
   });
 }
@@ -309,6 +390,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("library_path", [] { return Library().path; });
   module.def("library_version", [] { return std::string(Library().shoal_version()); });
   module.attr("abi_version") = SHOAL_ABI_VERSION;
+  module.attr("FAILED_PRECONDITION") = static_cast<int>(SHOAL_FAILED_PRECONDITION);
   module.attr("built_for_torch") = TORCH_VERSION;
 }
 

@@ -38,15 +38,18 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const sho
                                           std::function<void()> on_closed, std::chrono::milliseconds others_end) {
   shoal_worker* worker = nullptr;
   shoal_error error = {};
-  library.Check(library.shoal_worker_connect(&options, &worker, &error), error,
-                "rank " + std::to_string(options.rank) + " can't join job \"" + OrEmpty(options.job_name) +
-                    "\" at scheduler " + OrEmpty(options.scheduler));
+  const std::string who = options.min_ranks > 0 ? "this process" : "rank " + std::to_string(options.rank);
+  library.Check(
+      library.shoal_worker_connect(&options, &worker, &error), error,
+      who + " can't join job \"" + OrEmpty(options.job_name) + "\" at scheduler " + OrEmpty(options.scheduler));
   return std::shared_ptr<Session>(new Session(library, options, worker, others_end, std::move(on_closed)));
 }
 
 Session::Session(const ShoalLibrary& library, const shoal_worker_options& options, shoal_worker* worker,
                  std::chrono::milliseconds others_end, std::function<void()> on_closed)
     : library_(library),
+      rank_(library.shoal_worker_rank(worker)),
+      in_open_job_(options.min_ranks > 0),
       reduces_on_devices_(options.devices != SHOAL_DEVICES_NONE),
       checks_finite_(options.check_finite != 0),
       process_id_(getpid()),
@@ -122,7 +125,7 @@ void Session::CloseGroup(const std::shared_ptr<Group>& group) {
   {
     MutexLock lock(mutex_);
     std::erase(groups_, group);
-    last = groups_.empty();
+    last = groups_.empty() && !in_open_job_;
   }
   if (last) Close();
   if (!left_behind.empty()) throw ShoalError(SHOAL_DEADLINE_EXCEEDED, left_behind);

@@ -103,6 +103,9 @@ class Group : public std::enable_shared_from_this<Group> {
   int takes_devices() const { return takes_devices_; }
   // Those that somebody still looks after, in no order; some may be complete.
   std::vector<std::shared_ptr<StartedOperation>> StartedOnDevices();
+  // The sum of what all ranks contribute, byte by byte; each rank calls it alike, with as many bytes. Throws
+  // ShoalError.
+  std::string SumBytes(std::string bytes, uint64_t timeout_ms);
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
   // Waits for operations on devices, some seconds at most (for all groups together, where they are destroyed one after
@@ -149,7 +152,7 @@ class Session : public std::enable_shared_from_this<Session> {
                                      uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire,
                                      uint32_t node_reduce);
 
-  // Closes the group; with the last one, the session. Throws as Close.
+  // Closes the group; with the last one, the session, unless it is in an open job. Throws as Close.
   void CloseGroup(const std::shared_ptr<Group>& group);
 
   // Closes all groups, then the worker, joins the threads and runs on_closed. Idempotent. Call without Python's GIL.
@@ -161,6 +164,9 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<shoal_server_statistics> ServerStatistics();
 
   const ShoalLibrary& library() const { return library_; }
+  // Of this process in the job; one that the scheduler gave it, if the job is open.
+  uint32_t rank() const { return rank_; }
+  bool in_open_job() const { return in_open_job_; }
   bool reduces_on_devices() const { return reduces_on_devices_; }
   bool checks_finite() const { return checks_finite_; }
   bool forked() const { return getpid() != process_id_; }
@@ -188,6 +194,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void WithWorker(const std::function<void(shoal_worker*)>& use);
 
   const ShoalLibrary& library_;
+  const uint32_t rank_;
+  const bool in_open_job_;
   const bool reduces_on_devices_;
   const bool checks_finite_;
   const pid_t process_id_;

@@ -158,6 +158,11 @@ ShoalBackend::ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> 
                .group = std::move(group),
                .cpu_inner = std::move(cpu_inner),
                .cuda_inner = std::move(cuda_inner)} {
+  if (members_.session && members_.session->in_open_job()) {
+    TORCH_CHECK(!members_.group && !members_.cpu_inner && !members_.cuda_inner,
+                "shoal: a group in an open job begins without ranks");
+    return;
+  }
   TORCH_CHECK(members_.cpu_inner, "shoal: the inner CPU backend is missing");
   TORCH_CHECK(size == 1 || (members_.session && members_.group), "shoal: a group of ", size, " ranks needs a session");
 }
@@ -198,9 +203,9 @@ bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& o
 
 ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d::OpType type,
                                                     const c10d::AllreduceOptions& opts) {
-  const std::shared_ptr<Group> group = members().group;
-  TORCH_CHECK(group || (getSize() == 1 && !shut_down_),
-              "shoal: all-reduce was called on a process group that is destroyed");
+  const Members now = members();
+  const std::shared_ptr<Group>& group = now.group;
+  TORCH_CHECK(now.cpu_inner, "shoal: all-reduce was called on a process group that ", WhyNoRanks());
   Operation model;
   model.dtype = *DtypeOf(tensors.front().scalar_type());
   model.op = *OpOf(opts.reduceOp);
@@ -222,7 +227,7 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   const uint64_t completion_key = NextCompletionKey();
   auto work = c10::make_intrusive<AllReduceWork>(getRank(), type, sequence_number_, tensors, timeout, group,
                                                  return_stream, blocking_wait_, completion_key,
-                                                 OnEnd(type, completion_key, group, std::move(extensions)));
+                                                 OnEnd(type, completion_key, now, std::move(extensions)));
   if (getSize() == 1) {
     work->CompleteNow();
   } else {
@@ -232,20 +237,20 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   return Gathered(std::move(work), tensors.front().is_cpu());
 }
 
-AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_key, std::shared_ptr<Group> group,
+AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_key, const Members& now,
                                          std::vector<std::shared_ptr<TimeoutExtension>> extensions) {
   if (on_completion_hook_) {
     MutexLock lock(state_->mutex);
     ++state_->hooks_to_call;
   }
-  return [state = state_, extensions = std::move(extensions), hook = on_completion_hook_, group = std::move(group),
-          rank = getRank(), type, completion_key,
+  return [state = state_, failures = now.failures, extensions = std::move(extensions), hook = on_completion_hook_,
+          group = now.group, rank = getRank(), type, completion_key,
           number = sequence_number_.load()](shoal_code code, uint64_t duration_ns, const std::exception_ptr& unheard) {
     int none = SHOAL_OK;
-    if (code != SHOAL_OK) state->first_error.compare_exchange_strong(none, code);
+    if (code != SHOAL_OK) failures->first_code.compare_exchange_strong(none, code);
     if (unheard) {
-      MutexLock lock(state->mutex);
-      if (!state->unheard_error) state->unheard_error = unheard;
+      MutexLock lock(failures->mutex);
+      if (!failures->unheard_error) failures->unheard_error = unheard;
     }
     for (const auto& extension : extensions) extension->over = true;
 #ifdef C10D_BACKEND_HAS_HOOKS
@@ -322,8 +327,9 @@ void ShoalBackend::ReduceAlone(const Tensors& tensors, const Operation& model) {
 
 void ShoalBackend::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
-  CpuInner()->setTimeout(timeout);
-  if (const BackendPtr nccl = members().cuda_inner) nccl->setTimeout(timeout);
+  const Members now = members();
+  if (now.cpu_inner) now.cpu_inner->setTimeout(timeout);
+  if (now.cuda_inner) now.cuda_inner->setTimeout(timeout);
 }
 
 template <typename AnyBackend>
@@ -412,7 +418,7 @@ void ShoalBackend::enableCollectivesTiming() {
 
 c10d::ErrorType ShoalBackend::getError() {
   const Members now = members();
-  switch (state_->first_error.load()) {
+  switch (now.failures->first_code.load()) {
     case SHOAL_OK:
       if (now.cuda_inner) return now.cuda_inner->getError();
       return now.cpu_inner ? now.cpu_inner->getError() : c10d::ErrorType::SUCCESS;
@@ -437,24 +443,104 @@ void ShoalBackend::abort() {
 
 void ShoalBackend::shutdown() {
   if (shut_down_.exchange(true)) return;
-  Members before;
+  Members before = TakeMembers();
+  std::shared_ptr<Session> session;
   {
     MutexLock lock(mutex_);
-    std::swap(before, members_);
+    session.swap(members_.session);
   }
-  if (before.session && before.session->forked()) {
+  if (session && session->forked()) {
     // The parent's: its threads don't exist here, so that nothing can be joined.
     before.cpu_inner.release();
     before.cuda_inner.release();
     return;
   }
-  before.cpu_inner->shutdown();
+  if (before.cpu_inner) before.cpu_inner->shutdown();
   if (before.cuda_inner) before.cuda_inner->shutdown();
   // Ends Gloo's threads now. Left to the interpreter's end, where DDP would keep them, one of them may be about to drop
   // a tensor of Python's and takes the process down.
   before.cpu_inner.reset();
   before.cuda_inner.reset();
-  if (before.session) before.session->CloseGroup(before.group);
+  AwaitEnding();
+  if (before.group) session->CloseGroup(before.group);
+  if (session && session->in_open_job()) session->Close();
 }
+
+ShoalBackend::Members ShoalBackend::TakeMembers() {
+  MutexLock lock(mutex_);
+  return {.group = std::exchange(members_.group, nullptr),
+          .cpu_inner = std::exchange(members_.cpu_inner, nullptr),
+          .cuda_inner = std::exchange(members_.cuda_inner, nullptr)};
+}
+
+std::string ShoalBackend::WhyNoRanks() const {
+  if (shut_down_) return "is destroyed";
+  return "has no ranks; reconfigure() gives it some, and must be called again if it has failed";
+}
+
+void ShoalBackend::AwaitEnding() {
+  if (ending_.joinable()) ending_.join();
+}
+
+// ---- reconfigure ----
+
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+void ShoalBackend::EndRoster() {
+  const std::vector<WorkPtr> let_go_of = DropBlock();
+  Members before = TakeMembers();
+  if (before.group) before.group->Abort("its process takes other ranks into the process group");
+  for (const BackendPtr& inner : {before.cuda_inner, before.cpu_inner}) {
+    if (inner) inner->abort();
+  }
+  AwaitEnding();
+  if (before.group) members().session->CloseGroup(before.group);
+  // Gloo takes 10 ms to let go of each peer.
+  ending_ = std::thread([cuda_inner = std::move(before.cuda_inner), cpu_inner = std::move(before.cpu_inner)]() mutable {
+    for (BackendPtr* inner : {&cuda_inner, &cpu_inner}) {
+      if (!*inner) continue;
+      try {
+        (*inner)->shutdown();
+      } catch (const std::exception& error) {
+        TORCH_WARN("shoal: ending the inner backend of ranks that a process group had failed: ", TextOf(error));
+      }
+      inner->reset();
+    }
+  });
+}
+
+void ShoalBackend::TakeSession(std::shared_ptr<Session> session) {
+  {
+    MutexLock lock(mutex_);
+    TORCH_CHECK(members_.session, "shoal: the process group was destroyed while it was reconfigured");
+    members_.session.swap(session);
+  }
+  session->Close();
+}
+
+void ShoalBackend::BeginRoster(int rank, std::vector<uint64_t> ranks_of_job, std::shared_ptr<Group> group,
+                               BackendPtr cpu_inner, BackendPtr cuda_inner) {
+  TORCH_CHECK(cpu_inner && (group != nullptr) == (ranks_of_job.size() > 1), "shoal: a roster of ", ranks_of_job.size(),
+              " ranks needs an inner CPU backend, and a group if they are several");
+  for (const BackendPtr& inner : {cpu_inner, cuda_inner}) {
+    if (!inner) continue;
+    inner->setTimeout(options_->timeout);
+    if (!getGroupUid().empty()) inner->setGroupUid(getGroupUid());
+  }
+  if (const std::optional<at::Device> device = getBoundDeviceId(); device && device->is_cuda() && cuda_inner) {
+    cuda_inner->setBoundDeviceId(device);
+  }
+  options_->global_ranks_in_group = ranks_of_job;
+  rank_ = rank;
+  size_ = static_cast<int>(ranks_of_job.size());
+  sequence_number_ = 0;
+  has_nccl_ = cuda_inner != nullptr;
+  MutexLock lock(mutex_);
+  TORCH_CHECK(members_.session, "shoal: the process group was destroyed while it was reconfigured");
+  members_ = {.session = members_.session,
+              .group = std::move(group),
+              .cpu_inner = std::move(cpu_inner),
+              .cuda_inner = std::move(cuda_inner)};
+}
+#endif
 
 }  // namespace shoal::pytorch

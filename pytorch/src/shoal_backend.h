@@ -13,6 +13,9 @@
 // returns one work for all of them: torch drops those that the calls return. It also drops a block in which something
 // is raised, without its end: startCoalescing ends such a block, and abort lets go of what it has gathered.
 //
+// A backend may be made without ranks, for torch's reconfigure: it has some between BeginRoster and EndRoster, and
+// calls of collectives in between throw. What a roster's all-reduces still do when it has ended is not the next one's.
+//
 // Threads: calls of one backend come from one thread at a time, as c10d asks; shutdown and abort from any. A call that
 // is inside when the backend is shut down goes on with what it has; later ones throw. Errors: c10::Error; those of the
 // servers arrive through the work as DistBackendError. torch renames and adds virtual functions in every release. Those
@@ -26,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
@@ -47,7 +51,8 @@ class ShoalBackend : public c10d::Backend {
 
   // `options` has the group's timeout. `session` and `group` are nullptr for a group of one rank, which needs no
   // servers. `cuda_inner` may be nullptr: then cpu_inner gets CUDA tensors too. `blocking_wait`: wait() of all-reduces
-  // on devices blocks the host and has their errors.
+  // on devices blocks the host and has their errors. Where the session is in an open job, `group` and both inner
+  // backends are nullptr: BeginRoster says what they are. The session is closed with the backend then.
   ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> options, std::shared_ptr<Session> session,
                std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner, bool blocking_wait);
   ~ShoalBackend() override = default;  // after shutdown()
@@ -87,7 +92,7 @@ class ShoalBackend : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
-  bool supportsSplitting() const override { return true; }  // split() is in module.cc: it takes the policy in Python
+  // Splitting and reconfigure are in module.cc: they take the policy in Python.
   bool supportsCoalescing() const { return true; }
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
@@ -126,18 +131,33 @@ class ShoalBackend : public c10d::Backend {
   // call that is inside frees. Idempotent.
   void shutdown() override;
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  // Of a backend that was made without ranks. Ends what is under way with an error and lets go of the ranks. Does
+  // nothing where it has none.
+  void EndRoster();
+  // Where it has no ranks: it is another member of the job from now on. Closes the session that it had.
+  void TakeSession(std::shared_ptr<Session> session);
+  // Only where it has no ranks. `ranks_of_job`: the group's, in its order. `group` is nullptr for one rank.
+  void BeginRoster(int rank, std::vector<uint64_t> ranks_of_job, std::shared_ptr<Group> group, BackendPtr cpu_inner,
+                   BackendPtr cuda_inner);
+#endif
+
  private:
-  // For Work::abort and errors: outlives the backend while works are open.
+  // For Work::abort: outlives the backend while works are open.
   struct State {
-    std::atomic<int> first_error{SHOAL_OK};
     Mutex mutex;
     std::condition_variable hook_was_called;
     uint64_t hooks_to_call SHOAL_GUARDED_BY(mutex) = 0;
-    std::exception_ptr unheard_error SHOAL_GUARDED_BY(mutex);  // of the first all-reduce on a device that failed
 #ifdef C10D_BACKEND_HAS_HOOKS
     void CallCompletionHooks(const c10d::CompletionHookArgs& args) const;
     HookTable<c10d::CompletionHookArgs> completion_hooks;
 #endif
+  };
+  // What went wrong in all-reduces with the ranks of a roster.
+  struct Failures {
+    std::atomic<int> first_code{SHOAL_OK};
+    Mutex mutex;
+    std::exception_ptr unheard_error SHOAL_GUARDED_BY(mutex);  // of the first one on a device that failed
   };
   // Shared: a copy of what torch gives would copy an object of Python's, for which the GIL has to be held.
   using OnCompletionHook = std::shared_ptr<const std::function<void(std::shared_ptr<c10d::WorkInfo>)>>;
@@ -152,6 +172,7 @@ class ShoalBackend : public c10d::Backend {
     std::shared_ptr<Group> group;
     BackendPtr cpu_inner;
     BackendPtr cuda_inner;  // nullptr without NCCL
+    std::shared_ptr<Failures> failures = std::make_shared<Failures>();
   };
 
   // Calls `call` with the inner backend of the device, and keeps the work of a CPU tensor in a coalescing block.
@@ -168,8 +189,14 @@ class ShoalBackend : public c10d::Backend {
   std::vector<WorkPtr> DropBlock();
   // Has the completion hooks called when the inner CPU backend's work has succeeded.
   void Watch(const WorkPtr& work);
-  Members members() const;  // all nullptr after shutdown
-  // Throw after shutdown.
+  Members members() const;  // all nullptr, but for `failures`, after shutdown and without ranks
+  // Leaves the session, and what went wrong.
+  Members TakeMembers();
+  // Of a call that needs ranks.
+  std::string WhyNoRanks() const;
+  // Until the inner backends of earlier ranks are gone.
+  void AwaitEnding();
+  // Throw after shutdown, and without ranks.
   BackendPtr Inner(const c10::Device& device) const;
   BackendPtr CpuInner() const;
   BackendPtr CudaInner() const;
@@ -178,7 +205,7 @@ class ShoalBackend : public c10d::Backend {
   std::optional<OperationsOnDevices> OnDevices();
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
   WorkPtr ReduceOnServers(const Tensors& tensors, c10d::OpType type, const c10d::AllreduceOptions& opts);
-  AllReduceWork::OnEnd OnEnd(c10d::OpType type, uint64_t completion_key, std::shared_ptr<Group> group,
+  AllReduceWork::OnEnd OnEnd(c10d::OpType type, uint64_t completion_key, const Members& now,
                              std::vector<std::shared_ptr<TimeoutExtension>> extensions);
   // Those that are not over yet.
   std::vector<std::shared_ptr<TimeoutExtension>> TimeoutExtensions();
@@ -194,11 +221,12 @@ class ShoalBackend : public c10d::Backend {
   const c10::intrusive_ptr<GroupOptions> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   const bool blocking_wait_;
-  const bool has_nccl_;
+  std::atomic<bool> has_nccl_;
   const bool takes_devices_;  // the servers reduce CUDA tensors, and not the inner backend
   const bool checks_finite_;
   mutable Mutex mutex_;
   Members members_ SHOAL_GUARDED_BY(mutex_);
+  std::thread ending_;  // lets go of the inner backends of the last ranks; of who reconfigures, and of shutdown
   std::atomic<bool> shut_down_{false};
   std::atomic<uint64_t> sequence_number_{0};
   OnCompletionHook on_completion_hook_;  // nullptr: none

@@ -61,7 +61,7 @@ ShoalBackend::BackendPtr ShoalBackend::Inner(const c10::Device& device) const {
 
 ShoalBackend::BackendPtr ShoalBackend::CpuInner() const {
   BackendPtr inner = members().cpu_inner;
-  TORCH_CHECK(inner, "shoal: a collective was called on a process group that is destroyed");
+  TORCH_CHECK(inner, "shoal: a collective was called on a process group that ", WhyNoRanks());
   return inner;
 }
 
@@ -224,11 +224,11 @@ ShoalBackend::WorkPtr ShoalBackend::recvAnysource(Tensors& tensors, int tag) {
 }
 
 std::optional<OperationsOnDevices> ShoalBackend::OnDevices() {
-  const std::shared_ptr<Group> group = members().group;
-  if (!group || group->takes_devices() == 0) return std::nullopt;
-  return OperationsOnDevices(group->StartedOnDevices(), [state = state_] {
-    MutexLock lock(state->mutex);
-    return state->unheard_error;
+  const Members now = members();
+  if (!now.group || now.group->takes_devices() == 0) return std::nullopt;
+  return OperationsOnDevices(now.group->StartedOnDevices(), [failures = now.failures] {
+    MutexLock lock(failures->mutex);
+    return failures->unheard_error;
   });
 }
 

@@ -7,9 +7,9 @@ import shoal
 
 def use_one_for_gpus_that_sends_nothing() -> None:
     """torch's own stands for NCCL, which has nothing to do here. Like torch 2.15's NCCL it takes no completion hook."""
-    make_inner = shoal.backend._inner_backends
+    make_inner = shoal.inner.inner_backends
     fake = torch._C._distributed_c10d.FakeProcessGroup
-    shoal.backend._inner_backends = lambda options, inner: (
-        make_inner(options, inner)[0],
+    shoal.inner.inner_backends = lambda options, given, address: (
+        make_inner(options, given, address)[0],
         fake._create_internal(options.group_rank, options.group_size),
     )

@@ -1,7 +1,6 @@
 """Tensors that can't be reduced are refused before anything is sent, in words that say what to do."""
 
 import datetime
-import inspect
 import re
 import resource
 
@@ -157,32 +156,3 @@ def test_a_rank_without_memory_for_the_copy_fails_the_group_instead_of_shifting_
     assert "memory" in first[0], first
     assert "rank 0" in second[0] and "memory" in second[0], second
     assert "no error" not in first + second, (first, second)
-
-
-def ask_for_reconfiguration(make_group, way: str) -> None:
-    init = dist.init_process_group
-    options = None
-    if way == "options of a group":
-        options = shoal.GroupOptions()
-        options.enable_reconfigure = True
-    elif way == "options of the inner backend":
-        inner = dist.ProcessGroupGloo._Options()
-        inner.enable_reconfigure = True
-        options = shoal.GroupOptions(inner=inner)
-
-    def init_with_it(*arguments: object, **more: object) -> None:
-        init(*arguments, **more, pg_options=options, enable_reconfigure=options is None)
-
-    dist.init_process_group = init_with_it
-    with pytest.raises(ValueError, match="enable_reconfigure=True.*new_group.*torchrun --max-restarts"):
-        make_group()
-    dist.init_process_group = init
-    assert not dist.is_initialized()
-
-
-@pytest.mark.parametrize("way", ["argument", "options of a group", "options of the inner backend"])
-def test_a_group_whose_ranks_can_be_exchanged_is_refused(cluster, way):
-    if "enable_reconfigure" not in inspect.signature(dist.init_process_group).parameters:
-        pytest.skip("torch 2.11 knows nothing of it")
-    environment = cluster.environment()
-    run_ranks(2, ask_for_reconfiguration, way, environment=environment, init=False, timeout_seconds=60)

@@ -131,16 +131,16 @@ def make_a_mesh_beside_a_bound_device(make_group) -> None:
     device_under_test.be_found()
     device = torch.device("cuda", 1)
     dist.init_process_group = functools.partial(dist.init_process_group, device_id=device)
-    make_inner = shoal.backend._inner_backends
+    make_inner = shoal.inner.inner_backends
     bound = []
 
-    def make_and_note(options, inner):
+    def make_and_note(options, given, address):
         # Where NCCL's creator looks, in a torch that tells it.
         if hasattr(options, "process_group"):
             bound.append(options.process_group.bound_device_id)
-        return make_inner(options, inner)
+        return make_inner(options, given, address)
 
-    shoal.backend._inner_backends = make_and_note
+    shoal.inner.inner_backends = make_and_note
     make_group()
     mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("outer", "inner"))
     assert bound == ([] if torch.__version__.startswith("2.11.") else [device] * 3), bound

@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import run_ranks
-from shoal import backend, config, meeting, membership
+from shoal import config, inner, meeting, membership
 from torch_cluster import Cluster
 
 TIMEOUT = datetime.timedelta(seconds=30)
@@ -314,7 +314,7 @@ def fail_after_joining(_make_group, folder: str) -> None:
         raise RuntimeError("no Gloo here")
 
     if rank == 0:
-        backend._create_gloo = create_gloo
+        inner._create_gloo = create_gloo
     begin = time.monotonic()
     with pytest.raises(RuntimeError) as caught:
         sum_in_new_group(os.path.join(folder, "store"), rank, 2)

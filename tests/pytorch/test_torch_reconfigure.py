@@ -1,0 +1,459 @@
+"""torch's reconfigure: the ranks of a process group are exchanged while it lives, and some of them die.
+
+What torch asks of every backend runs on Gloo as well, as control. torch before 2.14 has no reconfigure.
+"""
+
+import datetime
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import device_under_test
+import pytest
+import torch
+import torch.distributed as dist
+from hosts.process import TIME_FACTOR
+from rank_processes import Failure, run_ranks
+from torch_cluster import Cluster
+
+if not hasattr(dist.ProcessGroup, "reconfigure"):
+    pytest.skip(f"torch {torch.__version__} has no reconfigure", allow_module_level=True)
+
+from torch._C._distributed_c10d import ErrorType
+
+ELEMENTS = 100_003  # some chunks, and no round number
+TIMEOUT = datetime.timedelta(seconds=30)
+# From the kill of a process to the error of the others' ops: no lease is over by then.
+TOLD_WITHIN_S = 1 * TIME_FACTOR
+LEASE_S = 5  # of the scheduler's clients, unless it is told another one
+
+
+class Group:
+    """The default group of this process, which has no ranks at first, and the other processes' handles."""
+
+    def __init__(self, store_port: int, backend: str, timeout: datetime.timedelta = TIMEOUT):
+        self.process, processes = int(os.environ["TEST_RANK"]), int(os.environ["TEST_RANKS"])
+        self.store = dist.TCPStore("127.0.0.1", store_port, is_master=False, timeout=TIMEOUT)
+        # Gloo meets by way of the store, so that it needs one that all have; to Shoal it means nothing.
+        store = dist.PrefixStore("of the group", self.store) if backend == "gloo" else dist.HashStore()
+        dist.init_process_group(
+            backend, store=store, rank=self.process, world_size=processes, timeout=timeout, enable_reconfigure=True
+        )
+        self.backend = dist.get_backend_impl(dist.group.WORLD, torch.device("cpu"))
+        assert dist._supports_reconfigure() and self.backend.supports_reconfigure
+
+    def handles(self, turn: str, processes: list[int]) -> list[str]:
+        """Those of these processes, of which this is one."""
+        self.store.set(f"{turn} {self.process}", dist._get_reconfigure_handle())
+        return [self.store.get(f"{turn} {process}").decode() for process in processes]
+
+    def become(self, uuid: int, processes: list[int], in_order: bool = True, turn: str = "") -> None:
+        handles = self.handles(turn or str(uuid), processes)
+        dist._reconfigure(uuid, handles if in_order else set(handles), timeout=TIMEOUT).wait()
+        if in_order:
+            assert (dist.get_rank(), dist.get_world_size()) == (processes.index(self.process), len(processes))
+
+    def say(self, word: str) -> None:
+        self.store.set(word, "said")
+
+    def hear(self, word: str) -> None:
+        self.store.wait([word], TIMEOUT)
+
+    def all_hear(self, word: str, processes: int) -> None:
+        self.say(f"{word} {self.process}")
+        for process in range(processes):
+            self.hear(f"{word} {process}")
+
+
+def check_collectives(processes: list[int], own: int) -> None:
+    """Of a group of these processes, in the order of its ranks."""
+    tensor = torch.full((ELEMENTS,), own + 1.0)
+    dist.all_reduce(tensor)
+    assert (tensor == sum(processes) + len(processes)).all(), (tensor, processes)
+    tensor = torch.full((3,), float(own))
+    dist.broadcast(tensor, group_src=len(processes) - 1)
+    assert (tensor == processes[-1]).all()
+    gathered = [torch.zeros(1) for _ in processes]
+    dist.all_gather(gathered, torch.tensor([float(own)]))
+    assert [int(each) for each in gathered] == processes
+    dist.barrier()
+
+
+@pytest.fixture
+def store() -> dist.TCPStore:
+    return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+
+def run(cluster: Cluster, store: dist.TCPStore, processes: int, function: Callable, *arguments: object, **more) -> list:
+    environment = cluster.environment(**more.pop("environment", {}))
+    more = {"environment": environment, "init": False, "timeout_seconds": 90} | more
+    return run_ranks(processes, function, store.port, *arguments, **more)
+
+
+BACKENDS = pytest.mark.parametrize("backend", ["gloo", "shoal"])
+
+
+def change_often(_make_group: Callable, store_port: int, backend: str) -> None:
+    group = Group(store_port, backend)
+    world = dist.group.WORLD
+    rosters = [[0, 1, 2], [2, 0], [1, 2, 0], [0, 2, 1], [0], [0, 1], [1], [0, 1, 2]]
+    for uuid, processes in enumerate(rosters, start=10):
+        if group.process in processes:
+            group.become(uuid, processes)
+            check_collectives(processes, group.process)
+        group.all_hear(f"over {uuid}", 3)
+    assert dist.group.WORLD is world
+
+
+@BACKENDS
+def test_ranks_come_and_go_in_any_order_and_number(cluster, store, backend):
+    run(cluster, store, 3, change_often, backend)
+
+
+def part_and_meet(_make_group: Callable, store_port: int, backend: str) -> None:
+    group = Group(store_port, backend)
+    part = [group.process // 2 * 2, group.process // 2 * 2 + 1]
+    group.become(group.process // 2, part)  # both at a time, and nobody in common
+    check_collectives(part, group.process)
+    group.all_hear("parted", 4)
+    group.become(10, [0, 1, 2, 3])
+    check_collectives([0, 1, 2, 3], group.process)
+
+
+@BACKENDS
+def test_groups_that_have_no_rank_in_common_become_one(cluster, store, backend):
+    run(cluster, store, 4, part_and_meet, backend)
+
+
+def give_a_set(_make_group: Callable, store_port: int, backend: str) -> int:
+    group = Group(store_port, backend)
+    group.become(1, [0, 1, 2], in_order=False)
+    tensor = torch.full((ELEMENTS,), group.process + 1.0)
+    dist.all_reduce(tensor)
+    assert (tensor == 6).all()
+    return dist.get_rank()
+
+
+@BACKENDS
+def test_handles_without_an_order_give_each_rank_a_number_of_its_own(cluster, store, backend):
+    assert sorted(run(cluster, store, 3, give_a_set, backend)) == [0, 1, 2]
+
+
+def use_a_uuid_again(_make_group: Callable, store_port: int, backend: str) -> None:
+    group = Group(store_port, backend)
+    group.become(1, [0, 1])
+    handles = group.handles("again", [0, 1])
+    if group.process == 0:
+        with pytest.raises(RuntimeError, match="already used"):
+            dist._reconfigure(1, handles, timeout=TIMEOUT)
+    group.all_hear("refused", 2)
+    check_collectives([0, 1], group.process)  # what was there goes on
+
+
+@BACKENDS
+def test_a_uuid_is_refused_the_second_time_and_nothing_is_torn_down(cluster, store, backend):
+    run(cluster, store, 2, use_a_uuid_again, backend)
+
+
+def abort_and_go_on(_make_group: Callable, store_port: int, backend: str) -> None:
+    group = Group(store_port, backend)
+    group.become(1, [0, 1])
+    check_collectives([0, 1], group.process)
+    group.backend.abort()
+    assert group.backend.get_error() == ErrorType.SUCCESS
+    group.all_hear("aborted", 2)
+    group.become(2, [0, 1])
+    check_collectives([0, 1], group.process)
+
+
+@BACKENDS
+def test_an_aborted_group_gets_ranks_again(cluster, store, backend):
+    run(cluster, store, 2, abort_and_go_on, backend)
+
+
+def lose_a_rank_inside_an_op(_make_group: Callable, store_port: int, backend: str) -> float:
+    group = Group(store_port, backend)
+    group.become(1, [0, 1, 2])
+    check_collectives([0, 1, 2], group.process)
+    if group.process == 2:
+        group.say("going")
+        os.kill(os.getpid(), signal.SIGKILL)
+    work = dist.all_reduce(torch.ones(ELEMENTS), async_op=True)
+    group.hear("going")
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError):
+        work.wait()
+    seconds = time.monotonic() - begin
+    if backend == "shoal":
+        assert group.backend.get_error() == ErrorType.REMOTE_ERROR
+    group.become(2, [1, 0])
+    assert group.backend.get_error() == ErrorType.SUCCESS
+    check_collectives([1, 0], group.process)
+    return seconds
+
+
+@BACKENDS
+def test_the_others_go_on_without_a_killed_rank(cluster, store, backend):
+    results = run(cluster, store, 3, lose_a_rank_inside_an_op, backend, expect_failures=True)
+    assert isinstance(results[2], Failure) and results[2].kind == "Died"
+    assert not any(isinstance(result, Failure) for result in results[:2]), results
+    assert max(results[:2]) < TOLD_WITHIN_S
+
+
+def replace_a_rank(_make_group: Callable, store_port: int, backend: str) -> None:
+    process = int(os.environ["TEST_RANK"])
+    if process == 2:  # comes when process 1 has gone
+        store = dist.TCPStore("127.0.0.1", store_port, is_master=False, timeout=TIMEOUT)
+        store.wait(["going"], TIMEOUT)
+    group = Group(store_port, backend)
+    if process < 2:
+        group.become(1, [0, 1])
+        check_collectives([0, 1], process)
+    if process == 1:
+        group.say("going")
+        os.kill(os.getpid(), signal.SIGKILL)
+    group.become(2, [0, 2])
+    check_collectives([0, 2], process)
+
+
+@BACKENDS
+def test_a_new_process_takes_the_place_of_a_killed_one(cluster, store, backend):
+    results = run(cluster, store, 3, replace_a_rank, backend, expect_failures=True)
+    assert isinstance(results[1], Failure) and results[1].kind == "Died"
+    assert results[0] is None and results[2] is None, results
+
+
+def leave_with_an_op_under_way(_make_group: Callable, store_port: int) -> str:
+    group = Group(store_port, "shoal")
+    group.become(1, [0, 1])
+    if group.process == 1:
+        work = dist.all_reduce(torch.ones(ELEMENTS), async_op=True)  # process 0 does not call
+        group.say("under way")
+    else:
+        group.hear("under way")
+    group.become(2, [0, 1])
+    check_collectives([0, 1], group.process)
+    message = ""
+    if group.process == 1:
+        with pytest.raises(RuntimeError) as raised:
+            work.wait()
+        message = str(raised.value)
+        # What ended with the old ranks is no error of the new ones.
+        assert group.backend.get_error() == ErrorType.SUCCESS
+    check_collectives([0, 1], group.process)
+    return message
+
+
+def test_what_is_under_way_ends_with_an_error_of_the_old_ranks_alone(cluster, store):
+    _, message = run(cluster, store, 2, leave_with_an_op_under_way)
+    assert "takes other ranks" in message
+
+
+def wait_for_one_who_does_not_come(_make_group: Callable, store_port: int) -> tuple[float, str]:
+    group = Group(store_port, "shoal")
+    seconds, message = 0.0, ""
+    handles = group.handles("all", [0, 1])
+    if group.process == 0:
+        begin = time.monotonic()
+        with pytest.raises(dist.DistBackendError) as raised:
+            dist._reconfigure(1, handles, timeout=datetime.timedelta(seconds=2))
+        seconds, message = time.monotonic() - begin, str(raised.value)
+        with pytest.raises(RuntimeError, match=r"has no ranks; reconfigure\(\) gives it some"):
+            dist.all_reduce(torch.ones(1))
+        with pytest.raises(RuntimeError, match=r"has no ranks"):
+            dist.broadcast(torch.ones(1), 0)
+    group.all_hear("tried", 2)
+    group.become(2, [0, 1])
+    check_collectives([0, 1], group.process)
+    return seconds, message
+
+
+def test_the_timeout_ends_a_reconfiguration_and_another_one_may_follow(cluster, store):
+    (seconds, message), _ = run(cluster, store, 2, wait_for_one_who_does_not_come)
+    assert 1.9 < seconds < 4 * TIME_FACTOR
+    assert "DEADLINE_EXCEEDED" in message and "rank 1" in message or "ranks 0" in message, message
+
+
+def name_one_who_is_gone(_make_group: Callable, store_port: int) -> tuple[float, str]:
+    group = Group(store_port, "shoal")
+    handles = group.handles("all", [0, 1])
+    if group.process == 1:
+        group.say("going")
+        os.kill(os.getpid(), signal.SIGKILL)
+    group.hear("going")
+    begin = time.monotonic()
+    with pytest.raises(dist.DistBackendError) as raised:
+        dist._reconfigure(1, handles, timeout=TIMEOUT)
+    return time.monotonic() - begin, str(raised.value)
+
+
+def test_a_member_that_has_never_had_ranks_and_is_gone_is_named_with_its_lease(cluster, store):
+    (seconds, message), _ = run(cluster, store, 2, name_one_who_is_gone, expect_failures=True)
+    assert seconds < LEASE_S + 2 * TIME_FACTOR
+    assert "ABORTED" in message and "is lost" in message, message
+
+
+def stand_still(_make_group: Callable, store_port: int) -> tuple[str, bool]:
+    group = Group(store_port, "shoal")
+    group.become(1, [0, 1])
+    check_collectives([0, 1], group.process)
+    old, message = group.handles("old", [0, 1]), ""
+    if group.process == 1:
+        # Nobody asks for it while it stands still, so a helper wakes it again.
+        if (helper := os.fork()) == 0:
+            time.sleep(LEASE_S + 3)
+            os.kill(os.getppid(), signal.SIGCONT)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os.waitpid(helper, 0)
+        with pytest.raises(dist.DistBackendError, match="this process has joined again") as raised:
+            dist._reconfigure(2, old, timeout=TIMEOUT)
+        message = str(raised.value)
+    else:
+        with pytest.raises(RuntimeError):
+            dist.all_reduce(torch.ones(ELEMENTS))
+    group.become(3, [0, 1])
+    check_collectives([0, 1], group.process)
+    return message, dist._get_reconfigure_handle() != old[group.process]
+
+
+def test_a_process_that_was_taken_for_lost_joins_again(cluster, store):
+    (_, same), (message, other) = run(cluster, store, 2, stand_still)
+    assert "FAILED_PRECONDITION" in message
+    assert (same, other) == (False, True)
+
+
+def give_wrong_handles(_make_group: Callable, store_port: int) -> None:
+    group = Group(store_port, "shoal")
+    group.become(1, [0, 1])
+    own, other = group.handles("now", [group.process, 1 - group.process])
+    number, draw, job = own.split(":", 3)[1:]
+    cases = [
+        ([], "is not among the 0"),
+        ([other], "the handle of this process, .* is not among the 1 that are given"),
+        ([own, own], "a handle is there twice"),
+        ([own, "gloo:0:-1:0:"], "'gloo:0:-1:0:' is no handle of a Shoal process group"),
+        ([own, ""], "'' is no handle"),
+        ([own, f"shoal-1:{number}0:{draw}:another"], 'a member of job "another".*set SHOAL_JOB_NAME'),
+    ]
+    for handles, message in cases:
+        with pytest.raises(dist.DistBackendError, match=message):
+            dist._reconfigure(2, handles, timeout=TIMEOUT)
+    group.all_hear("tried", 2)
+    check_collectives([0, 1], group.process)
+    group.become(2, [0, 1])  # a uuid that was refused with its handles is not used up
+    check_collectives([0, 1], group.process)
+
+
+def test_handles_that_are_wrong_are_refused_and_nothing_is_torn_down(cluster, store):
+    run(cluster, store, 2, give_wrong_handles)
+
+
+def begin_without(_make_group: Callable, store_port: int, variable: str, way: str) -> str:
+    os.environ.pop(variable, None)
+    options = None
+    if way == "options of a group":
+        import shoal
+
+        options = shoal.GroupOptions()
+        options.enable_reconfigure = True
+    elif way == "options of the inner backend":
+        options = dist.ProcessGroupGloo._Options()
+        options.enable_reconfigure = True
+    with pytest.raises(ValueError) as raised:
+        dist.init_process_group(
+            "shoal", store=dist.HashStore(), rank=0, world_size=1, pg_options=options, enable_reconfigure=not options
+        )
+    assert not dist.is_initialized()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("way", ["argument", "options of a group", "options of the inner backend"])
+def test_it_says_what_such_a_group_needs(cluster, store, way):
+    (message,) = run(cluster, store, 1, begin_without, "SHOAL_SCHEDULER", way)
+    assert "`shoal-scheduler`" in message and "SHOAL_SCHEDULER=HOST:PORT" in message
+    (message,) = run(cluster, store, 1, begin_without, "SHOAL_JOB_NAME", way)
+    assert "SHOAL_JOB_NAME" in message
+
+
+def use_options_of_the_inner_backend(_make_group: Callable, store_port: int) -> None:
+    options = dist.ProcessGroupGloo._Options()
+    options.enable_reconfigure = True
+    options._devices = [dist.ProcessGroupGloo.create_device(interface="lo")]
+    store = dist.TCPStore("127.0.0.1", store_port, is_master=False, timeout=TIMEOUT)
+    dist.init_process_group("shoal", store=dist.HashStore(), rank=0, world_size=1, pg_options=options)
+    own = int(os.environ["TEST_RANK"])
+    for uuid in (1, 2):
+        store.set(f"{uuid} {own}", dist._get_reconfigure_handle())
+        handles = [store.get(f"{uuid} {process}").decode() for process in (0, 1)]
+        dist._reconfigure(uuid, handles, timeout=TIMEOUT).wait()
+        check_collectives([0, 1], own)
+
+
+def test_options_of_the_inner_backend_serve_all_of_its_ranks(cluster, store):
+    run(cluster, store, 2, use_options_of_the_inner_backend)
+
+
+def reduce_on_devices(_make_group: Callable, store_port: int) -> None:
+    cuda = device_under_test.load()
+    device_under_test.use_devices()
+    group = Group(store_port, "shoal")
+    group.become(1, [0, 1, 2])
+    for _ in range(3):
+        tensor = cuda.on_device(torch.full((ELEMENTS,), 1.0 + group.process))
+        dist.all_reduce(tensor)
+        assert (cuda.on_host(tensor) == 6).all()
+    if group.process == 2:
+        group.say("going")
+        os.kill(os.getpid(), signal.SIGKILL)
+    tensor = cuda.on_device(torch.ones(ELEMENTS))
+    dist.all_reduce(tensor)
+    group.hear("going")
+    cuda.synchronize()
+    assert group.backend.get_error() == ErrorType.REMOTE_ERROR  # nobody has waited for the work
+    group.become(2, [0, 1])
+    assert group.backend.get_error() == ErrorType.SUCCESS
+    tensor = cuda.on_device(torch.full((ELEMENTS,), 1.0 + group.process))
+    dist.all_reduce(tensor)
+    assert (cuda.on_host(tensor) == 3).all()
+    assert group.backend.get_error() == ErrorType.SUCCESS
+
+
+def test_on_devices_the_error_is_there_when_the_device_is_synchronized(cluster, store):
+    device_under_test.build()
+    results = run(
+        cluster, store, 3, reduce_on_devices, environment=device_under_test.ENVIRONMENT, expect_failures=True
+    )
+    assert results[:2] == [None, None], results
+
+
+def reconfigure_on_another_thread(_make_group: Callable, store_port: int) -> None:
+    group = Group(store_port, "shoal")
+    for uuid in range(1, 4):
+        thread = threading.Thread(target=group.become, args=(uuid, [0, 1]))
+        thread.start()
+        thread.join()
+        check_collectives([0, 1], group.process)
+
+
+def test_another_thread_may_reconfigure(cluster, store):
+    run(cluster, store, 2, reconfigure_on_another_thread)
+
+
+def count_what_stays(_make_group: Callable, store_port: int) -> tuple[list[int], list[int]]:
+    group = Group(store_port, "shoal")
+    threads, files = [], []
+    for uuid in range(1, 31):
+        group.become(uuid, [0, 1])
+        check_collectives([0, 1], group.process)
+        threads.append(len(os.listdir("/proc/self/task")))
+        files.append(len(os.listdir("/proc/self/fd")))
+    return threads, files
+
+
+def test_thirty_rosters_leave_nothing_behind(cluster, store):
+    for threads, files in run(cluster, store, 2, count_what_stays):
+        assert max(threads[20:]) <= max(threads[:10]), threads
+        assert max(files[20:]) <= max(files[:10]), files
