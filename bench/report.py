@@ -275,9 +275,7 @@ def chart(report: dict) -> str:
                     bounds["within the node first"] = chart_value(scenario, case, case["bounds"]["rails_us"])
                 if COLOCATING & set(case["contenders"]):
                     bounds["with colocated servers"] = chart_value(scenario, case, case["bounds"]["colocated_us"])
-            groups.append(
-                Group(f"{scenario['scenario'].split(', one')[0]}, {case_text(case)}", bars, bounds)
-            )
+            groups.append(Group(f"{scenario['scenario'].split(', one')[0]}, {case_text(case)}", bars, bounds))
     linked = report["scenarios"][0]["worker_link"] is not None and not is_step(report["scenarios"][0]["cases"][0])
     unit = (
         "tensor bytes per second, as a part of the calibrated link (higher is better)"

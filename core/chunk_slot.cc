@@ -3,6 +3,7 @@
 namespace shoal {
 
 void ChunkSlot::Size(uint32_t group_size) {
+  expected_ = group_size;
   offered_.assign(group_size, false);
   landed_.assign(group_size, false);
   is_result_.assign(group_size, false);
@@ -15,6 +16,7 @@ void ChunkSlot::Start(OpNumber op, ChunkNumber chunk, uint64_t now_ns) {
   chunk_ = chunk;
   since_ns_ = now_ns;
   landed_count_ = 0;
+  contributors_ = expected_;
   offered_.assign(offered_.size(), false);
   landed_.assign(landed_.size(), false);
   is_result_.assign(is_result_.size(), false);
@@ -40,7 +42,7 @@ bool ChunkSlot::Landed(Rank rank, bool ok) {
     return false;
   }
   landed_[rank.value()] = true;
-  if (++landed_count_ < landed_.size()) return false;
+  if (++landed_count_ < expected_) return false;
   state_ = State::kReducing;
   ++busy_;  // the reducer's
   return true;

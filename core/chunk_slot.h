@@ -22,6 +22,8 @@ class ChunkSlot {
 
   // Once, before use: how many ranks contribute.
   void Size(uint32_t group_size);
+  // Of these, in chunks that start from now on.
+  void Expect(uint32_t ranks) { expected_ = ranks; }
 
   State state() const { return state_; }
   OpNumber op() const { return op_; }
@@ -35,6 +37,8 @@ class ChunkSlot {
 
   // A rank offers its contribution, or the result: kNone and it counts as landing, or kDuplicate and nothing changed.
   Refusal Offer(Rank rank, bool is_result = false);
+  // Of how many contributions a result is that was offered; all that are offered are of the same ones.
+  void NoteResultOf(uint32_t contributors) { contributors_ = contributors; }
   // The rank's contribution ended landing. False in `ok`: it is absent again. True when all ranks are there; the state
   // is kReducing then. Also to be called in a slot that was given up (see Abandon).
   bool Landed(Rank rank, bool ok);
@@ -53,6 +57,8 @@ class ChunkSlot {
   bool Has(Rank rank) const { return landed_[rank.value()]; }
   // It offered its contribution, or the result, and that did not fail to land.
   bool Offered(Rank rank) const { return offered_[rank.value()]; }
+  // In the result: of all ranks that were expected, unless that was handed over.
+  uint32_t contributors() const { return contributors_; }
   // It handed the result over.
   bool HasResultOf(Rank rank) const { return is_result_[rank.value()]; }
   // Given up: what is busy on its memory ends without consequence.
@@ -68,6 +74,8 @@ class ChunkSlot {
   uint64_t since_ns_ = 0;
   uint32_t busy_ = 0;
   uint32_t landed_count_ = 0;
+  uint32_t expected_ = 0;
+  uint32_t contributors_ = 0;
   std::vector<bool> offered_;
   std::vector<bool> landed_;
   std::vector<bool> is_result_;

@@ -15,6 +15,9 @@ static_assert(std::endian::native == std::endian::little, "the frame is written 
 
 constexpr uint32_t kMagic = 0x4c4f4853;  // "SHOL"
 constexpr size_t kPayloadChecksumOffset = 88;
+// Bits of one byte.
+constexpr uint8_t kNarrowed = 1;
+constexpr uint8_t kScaledToAll = 2;
 
 // Writes and reads plain numbers at a running position; bounds are the caller's (fixed sizes, checked beforehand).
 class Writer {
@@ -152,7 +155,7 @@ FrameHeaderBytes EncodeHeader(const FrameHeader& header) {
       .Put(header.contributors)
       .Put(header.payload_crc32c)
       .Put(static_cast<uint8_t>(header.refusal))
-      .Put(static_cast<uint8_t>(header.narrowed ? 1 : 0))
+      .Put(static_cast<uint8_t>((header.narrowed ? kNarrowed : 0) | (header.scaled_to_all ? kScaledToAll : 0)))
       .Put(static_cast<uint8_t>(header.in_one_go ? 1 : 0))
       .Put(header.in_flight);
   return bytes;
@@ -213,12 +216,16 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   const uint8_t refusal = reader.Get<uint8_t>();
   if (!IsRefusal(refusal)) return absl::InvalidArgumentError("the frame's refusal is unknown");
   header.refusal = static_cast<Refusal>(refusal);
-  const uint8_t narrowed = reader.Get<uint8_t>();
+  const uint8_t flags = reader.Get<uint8_t>();
+  header.narrowed = (flags & kNarrowed) != 0;
+  header.scaled_to_all = (flags & kScaledToAll) != 0;
   const bool is_half = header.dtype == DataType::kFloat16 || header.dtype == DataType::kBfloat16;
-  if (narrowed > 1 || (narrowed == 1 && !is_half)) {
+  if (flags > (kNarrowed | kScaledToAll) || (header.narrowed && !is_half)) {
     return absl::InvalidArgumentError("the frame says that its float32 numbers were narrowed, but not to 16 bits");
   }
-  header.narrowed = narrowed == 1;
+  if (header.scaled_to_all && (header.reduce_op != ReduceOp::kSum || header.dtype > DataType::kBfloat16)) {
+    return absl::InvalidArgumentError("the frame asks for a scaled sum of what is no sum of floating numbers");
+  }
   header.in_one_go = reader.Get<uint8_t>() == 1;  // a measurement's: other values say no
   header.in_flight = reader.Get<uint8_t>();
   if (header.type == FrameType::kPush || header.type == FrameType::kResult) {
@@ -274,9 +281,10 @@ absl::StatusOr<GroupToken> DecodeToken(std::span<const std::byte> body) {
 
 Note MakeNote(const FrameHeader& header) { return StartNote(header); }
 
-Note MakeHello(const FrameHeader& header, std::span<const std::byte> token) {
+Note MakeHello(const FrameHeader& header, std::span<const std::byte> token, std::span<const std::byte> roster) {
   Note note = StartNote(header);
   Append(token.first(std::min(token.size(), kMaxNoteBodyBytes)), &note);
+  Append(roster.first(std::min(roster.size(), kMaxNoteBytes - note.size)), &note);
   return note;
 }
 

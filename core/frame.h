@@ -107,10 +107,13 @@ struct FrameHeader {
   ReduceOp reduce_op = ReduceOp::kSum;
   Refusal refusal = Refusal::kNone;  // kGroupFailed: kGroupLackedMemory, or none
   double premul_factor = 1.0;        // kPremulSum only
-  uint32_t contributors = 0;    // how many contributions are in the payload; kPush: 0, or all: a result handed over
+  // How many contributions are in the payload; kPush: 0, or so many as are in a result that is handed over.
+  uint32_t contributors = 0;
   uint32_t payload_crc32c = 0;  // 0: not computed; the transport's business
   bool narrowed = false;        // kPush, kResult: the tensor is float32, and `dtype` is what it is sent as
-  bool in_one_go = false;       // kPush: the rank waited for nothing between the first chunk of the op and this one
+  // kPush, of a sum: where it has the contributions of some ranks alone, it is scaled up to all of the group.
+  bool scaled_to_all = false;
+  bool in_one_go = false;  // kPush: the rank waited for nothing between the first chunk of the op and this one
   // kPush: how many chunks of the group the rank has in flight with this one, to all servers, or the most that fits; 0:
   // nothing more is there yet that it could push to this server, or it does not say.
   uint8_t in_flight = 0;
@@ -181,7 +184,8 @@ std::array<std::byte, kGroupTokenBytes> EncodeToken(const GroupToken& token);
 absl::StatusOr<GroupToken> DecodeToken(std::span<const std::byte> body);
 
 Note MakeNote(const FrameHeader& header);
-Note MakeHello(const FrameHeader& header, std::span<const std::byte> token);
+// `roster`: core/token.h has both.
+Note MakeHello(const FrameHeader& header, std::span<const std::byte> token, std::span<const std::byte> roster = {});
 Note MakeWelcome(const FrameHeader& header, const Welcome& welcome);
 Note MakeWaiting(const FrameHeader& header, const Waiting& waiting);
 // Text longer than kMaxReasonTextBytes is cut.

@@ -10,6 +10,7 @@ namespace {
 bool SameBucket(const OpRecord& record, const FrameHeader& push) {
   return record.plan.element_count == push.bucket_elements && record.dtype == push.dtype &&
          record.narrowed == push.narrowed && record.reduce_op == push.reduce_op &&
+         record.scaled_to_all == push.scaled_to_all &&
          std::bit_cast<uint64_t>(record.premul_factor) == std::bit_cast<uint64_t>(push.premul_factor);
 }
 
@@ -44,6 +45,7 @@ Refusal OpLedger::Admit(const FrameHeader& push, const OpRecord** record) {
   cell.narrowed = push.narrowed;
   cell.reduce_op = push.reduce_op;
   cell.premul_factor = push.premul_factor;
+  cell.scaled_to_all = push.scaled_to_all;
   cell.registered_by = push.rank;
   cell.summed.assign(plan->chunk_count, false);
   *record = &cell;

@@ -38,6 +38,7 @@ struct OpRecord {
   bool narrowed = false;                // the ranks' tensors are float32
   ReduceOp reduce_op = ReduceOp::kSum;
   double premul_factor = 1.0;
+  bool scaled_to_all = false;  // FrameHeader's
   Rank registered_by;
   std::vector<bool> summed;  // by chunk
 };

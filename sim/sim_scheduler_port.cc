@@ -56,7 +56,9 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
                               .link = call.group.link,
                               .wire = static_cast<uint32_t>(call.group.wire),
                               .request_number = call.request_number,
-                              .options = scheduler::SharedOptions{.checksums = call.group.checksums},
+                              .options = scheduler::SharedOptions{.checksums = call.group.checksums,
+                                                                  .min_ranks = call.group.min_ranks,
+                                                                  .scales_sums = call.group.scales_sums},
                               .node_reduce = AsRequest(call.group.node_reduce)};
 }
 
@@ -153,7 +155,10 @@ scheduler::Request AsRequest(const LeaveJobCall& call) {
 void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* moved,
                std::vector<GiveGroupUpCommand>* given_up) {
   if (group.failure.empty()) {
-    moved->push_back({.group = group.group, .map = group.map, .all_committed = group.all_committed});
+    moved->push_back({.group = group.group,
+                      .map = group.map,
+                      .all_committed = group.all_committed,
+                      .sealed_roster = group.sealed_roster});
   } else {
     const auto code = group.ends_with_aborted ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
     given_up->push_back({.group = group.group, .reason = absl::Status(code, group.failure)});
@@ -183,7 +188,8 @@ absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Respons
                        .meeting_name = group->meeting_name,
                        .local_ranks = group->local_ranks,
                        .rail_ranks = group->rail_ranks,
-                       .whole_group = group->whole_group};
+                       .whole_group = group->whole_group,
+                       .sealed_roster = group->sealed_roster};
   }
   if (const auto* renewed = std::get_if<scheduler::WorkerRenewed>(&*response)) {
     return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits, renewed->news, renewed->trace};

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._C._distributed_c10d import Backend, Store
+from torch._C._distributed_c10d import Backend, Store, Work
 
 abi_version: int
 FAILED_PRECONDITION: int  # of errors' shoal_code
@@ -22,7 +22,15 @@ class Session:
     def __init__(self, *, on_closed: Callable[[], None], **kwargs: Any) -> None: ...  # fields of shoal_worker_options
     def open_device(self, device: int) -> None: ...
     def create_group(
-        self, name: str, ranks: list[int], max_chunk_bytes: int, timeout_ms: int, wire: str, node_reduce: int
+        self,
+        name: str,
+        ranks: list[int],
+        max_chunk_bytes: int,
+        timeout_ms: int,
+        wire: str,
+        node_reduce: int,
+        min_ranks: int = 0,
+        scale_sums: bool = False,
     ) -> Group: ...
     def close_group(self, group: Group) -> None: ...
     def close(self) -> None: ...
@@ -44,13 +52,29 @@ def start_scheduler(**kwargs: Any) -> Service: ...  # fields of shoal_scheduler_
 def start_server(**kwargs: Any) -> Service: ...  # fields of shoal_server_options
 
 class GroupOptions(Backend.Options):
-    def __init__(self, *, wire: str | None, node_reduce: str | None, inner: Backend.Options | None) -> None: ...
+    def __init__(
+        self,
+        *,
+        wire: str | None,
+        node_reduce: str | None,
+        inner: Backend.Options | None,
+        min_ranks: int = 0,
+        scale_sums: bool = False,
+    ) -> None: ...
+    @property
+    def min_ranks(self) -> int: ...
+    @property
+    def scale_sums(self) -> bool: ...
     @property
     def wire(self) -> str | None: ...
     @property
     def node_reduce(self) -> str | None: ...
     @property
     def inner(self) -> Backend.Options | None: ...
+
+class AllReduceWork(Work):
+    @property
+    def contributors(self) -> tuple[int, int] | None: ...  # at least and at most; None: not known
 
 class ShoalBackend(Backend):
     def __init__(

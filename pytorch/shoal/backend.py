@@ -28,12 +28,23 @@ class GroupOptions(_C.GroupOptions):
     node_reduce: "auto", "off", "host" or "nccl": whether ranks on one node reduce among themselves; None: as
         SHOAL_NODE_REDUCE says.
     inner: options of the inner backend, ProcessGroupNCCL.Options or ProcessGroupGloo._Options; None: its defaults.
+    on_rank_loss: of a group with enable_reconfigure. "fail": its ops end with an error; "continue": all-reduces go on
+        with the ranks that are left, those that are open too, as long as there are `min_ranks`.
+    min_ranks: of "continue".
+    scale_sums: of "continue": a sum of floating numbers that is without the contributions of some ranks is scaled up to
+        all of them, as DistributedDataParallel needs it, which divides by their number.
 
-    Raises ValueError for any other value. wire and node_reduce must be equal on all ranks of the group.
+    Raises ValueError for any other value. All but `inner` must be equal on all ranks of the group.
     """
 
     def __init__(
-        self, wire: str | None = None, node_reduce: str | None = None, inner: C10dBackend.Options | None = None
+        self,
+        wire: str | None = None,
+        node_reduce: str | None = None,
+        inner: C10dBackend.Options | None = None,
+        on_rank_loss: str = "fail",
+        min_ranks: int = 1,
+        scale_sums: bool = True,
     ) -> None:
         if wire is not None and wire not in config.WIRES:
             raise ValueError(f"GroupOptions: wire={wire!r}: expected one of {', '.join(config.WIRES)}")
@@ -41,7 +52,18 @@ class GroupOptions(_C.GroupOptions):
             raise ValueError(
                 f"GroupOptions: node_reduce={node_reduce!r}: expected one of {', '.join(config.NODE_REDUCES)}"
             )
-        super().__init__(wire=wire, node_reduce=node_reduce, inner=inner)
+        if on_rank_loss not in ("fail", "continue"):
+            raise ValueError(f"GroupOptions: on_rank_loss={on_rank_loss!r}: expected one of fail, continue")
+        if min_ranks < 1:
+            raise ValueError(f"GroupOptions: min_ranks={min_ranks!r}: expected a number of at least 1")
+        goes_on = on_rank_loss == "continue"
+        super().__init__(
+            wire=wire,
+            node_reduce=node_reduce,
+            inner=inner,
+            min_ranks=min_ranks if goes_on else 0,
+            scale_sums=goes_on and scale_sums,
+        )
 
 
 def register() -> None:
@@ -59,6 +81,11 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
     ours = backend_options if isinstance(backend_options, _C.GroupOptions) else GroupOptions(inner=backend_options)
     if any(getattr(given, "enable_reconfigure", False) for given in (options, ours, ours.inner)):
         return roster.create_backend(options, ours)
+    if ours.min_ranks > 0:
+        raise ValueError(
+            'shoal: on_rank_loss="continue" is for groups whose ranks may change: pass enable_reconfigure=True to '
+            "init_process_group as well, with torch 2.14 or later"
+        )
     is_default = not options.global_ranks_in_group
     session = group = joined = None
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))

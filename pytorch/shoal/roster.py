@@ -152,6 +152,8 @@ class Member:
             timeout_ms=_milliseconds_until(deadline),
             wire=self._options.wire,
             node_reduce=config.NODE_REDUCES.index(self._options.node_reduce) or config.NODE_REDUCE_BEST,
+            min_ranks=min(self._options.min_ranks, len(members)),
+            scale_sums=self._options.scale_sums,
         )
 
     def _meet(self, group: _C.Group | None, rank: int, deadline: float) -> dist.Store:
@@ -178,7 +180,11 @@ def create_backend(group: inner.GroupDescription, given: _C.GroupOptions, identi
     if getattr(given.inner, "enable_reconfigure", False):
         given.inner.enable_reconfigure = False  # inner backends are made anew
     settled = _C.GroupOptions(
-        wire=given.wire or settings.wire, node_reduce=given.node_reduce or settings.node_reduce, inner=given.inner
+        wire=given.wire or settings.wire,
+        node_reduce=given.node_reduce or settings.node_reduce,
+        inner=given.inner,
+        min_ranks=given.min_ranks,
+        scale_sums=given.scale_sums,
     )
     settled._timeout = group.timeout
     settled.group_name = group.group_id

@@ -252,6 +252,20 @@ void AllReduceWork::EndPart(size_t index, const shoal_error& result, uint64_t du
   if (last) Complete();
 }
 
+std::optional<Contributors> AllReduceWork::contributors() const {
+  if (!settled_ || code_ != SHOAL_OK) return std::nullopt;
+  std::optional<Contributors> found;
+  for (const Part& part : parts_) {
+    if (part.started == nullptr) continue;
+    const Contributors of_part = part.started->contributors();
+    if (of_part.least == 0) return std::nullopt;
+    if (!found) found = of_part;
+    found->least = std::min(found->least, of_part.least);
+    found->most = std::max(found->most, of_part.most);
+  }
+  return found;
+}
+
 void AllReduceWork::NoteFailure(shoal_code code, const std::string& message) {
   if (code_ != SHOAL_OK) return;
   code_ = code;

@@ -68,6 +68,8 @@ class AllReduceWork : public c10d::Work {
   uint64_t getSequencenumber() const override { return sequence_number_; }
   std::chrono::milliseconds getTimeout() const { return timeout_; }  // overrides where torch has it
   uint64_t getCompletionKey() const { return completion_key_; }      // likewise
+  // Of its results, of a work that is complete; absent where it has failed or no servers reduced it.
+  std::optional<Contributors> contributors() const;
   // Makes the caller's current streams wait for the results.
   void synchronize() override;
   // Likewise, where torch has it; without CUDA tensors, what torch does then.

@@ -117,6 +117,12 @@ shoal_error StartedOperation::WaitOnStream(void* stream) {
 
 uint64_t StartedOperation::duration_ns() const { return group_->session_->library().shoal_op_duration_ns(op_); }
 
+Contributors StartedOperation::contributors() const {
+  Contributors found;
+  group_->session_->library().shoal_op_contributors(op_, &found.least, &found.most);
+  return found;
+}
+
 void StartedOperation::Notify(Done done) {
   if (group_->session_->forked()) return;  // it is the parent's
   if (group_->session_->Notify(op_, done)) return;

@@ -14,8 +14,14 @@ namespace shoal::pytorch {
 struct GroupOptions : c10d::Backend::Options {
   explicit GroupOptions(std::optional<std::string> wire = std::nullopt,
                         std::optional<std::string> node_reduce = std::nullopt,
-                        c10::intrusive_ptr<c10d::Backend::Options> inner = nullptr)
-      : Options("shoal"), wire(std::move(wire)), node_reduce(std::move(node_reduce)), inner(std::move(inner)) {}
+                        c10::intrusive_ptr<c10d::Backend::Options> inner = nullptr, uint32_t min_ranks = 0,
+                        bool scale_sums = false)
+      : Options("shoal"),
+        wire(std::move(wire)),
+        node_reduce(std::move(node_reduce)),
+        inner(std::move(inner)),
+        min_ranks(min_ranks),
+        scale_sums(scale_sums) {}
 
   // Overrides where torch has it. The options of the inner backend are copied as well, since its creator sets name,
   // ranks and timeout there; a torch that can't copy them shares them.
@@ -28,6 +34,8 @@ struct GroupOptions : c10d::Backend::Options {
   std::optional<std::string> wire;         // "none", "bf16" or "fp16"; none given: the setting SHOAL_WIRE
   std::optional<std::string> node_reduce;  // "auto", "off", "host" or "nccl"; none given: the setting SHOAL_NODE_REDUCE
   c10::intrusive_ptr<c10d::Backend::Options> inner;  // of the inner backend (NCCL or Gloo), or nullptr
+  uint32_t min_ranks;                                // as shoal_group_options has both
+  bool scale_sums;
 
  private:
   template <typename AnyOptions>

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "pytorch/src/all_reduce_work.h"
 #include "pytorch/src/group_options.h"
 #include "pytorch/src/session.h"
 #include "pytorch/src/shoal_backend.h"
@@ -285,7 +286,8 @@ void DefineSession(py::module_& module) {
            py::kw_only(), py::arg("on_closed"))
       .def("open_device", &Session::OpenDevice, py::arg("device"), GilReleased())
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
-           py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), GilReleased())
+           py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), py::arg("min_ranks") = 0,
+           py::arg("scale_sums") = false, GilReleased())
       .def("close_group", &Session::CloseGroup, py::arg("group"), GilReleased())
       .def("close", &Session::Close, GilReleased())
       .def_property_readonly("forked", &Session::forked)
@@ -322,13 +324,28 @@ void DefineServices(py::module_& module) {
 void DefineOptions(py::module_& module) {
   using OptionsPtr = c10::intrusive_ptr<c10d::Backend::Options>;
   py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(module, "GroupOptions")
-      .def(py::init([](std::optional<std::string> wire, std::optional<std::string> node_reduce, OptionsPtr inner) {
-             return c10::make_intrusive<GroupOptions>(std::move(wire), std::move(node_reduce), std::move(inner));
+      .def(py::init([](std::optional<std::string> wire, std::optional<std::string> node_reduce, OptionsPtr inner,
+                       uint32_t min_ranks, bool scale_sums) {
+             return c10::make_intrusive<GroupOptions>(std::move(wire), std::move(node_reduce), std::move(inner),
+                                                      min_ranks, scale_sums);
            }),
-           py::kw_only(), py::arg("wire"), py::arg("node_reduce"), py::arg("inner").none(true))
+           py::kw_only(), py::arg("wire"), py::arg("node_reduce"), py::arg("inner").none(true),
+           py::arg("min_ranks") = 0, py::arg("scale_sums") = false)
+      .def_readonly("min_ranks", &GroupOptions::min_ranks)
+      .def_readonly("scale_sums", &GroupOptions::scale_sums)
       .def_readonly("wire", &GroupOptions::wire)
       .def_readonly("node_reduce", &GroupOptions::node_reduce)
       .def_readonly("inner", &GroupOptions::inner);
+}
+
+void DefineWork(py::module_& module) {
+  // What torch gives back is a c10d::Work, which pybind looks up by its type.
+  py::class_<AllReduceWork, c10::intrusive_ptr<AllReduceWork>, c10d::Work>(module, "AllReduceWork")
+      .def_property_readonly("contributors", [](const AllReduceWork& work) -> py::object {
+        const std::optional<Contributors> found = work.contributors();
+        if (!found) return py::none();
+        return py::make_tuple(found->least, found->most);
+      });
 }
 
 void DefineBackend(py::module_& module) {
@@ -384,6 +401,7 @@ PYBIND11_MODULE(_C, module) {
   DefineSession(module);
   DefineServices(module);
   DefineOptions(module);
+  DefineWork(module);
   DefineBackend(module);
   module.def(
       "load_library", [](const std::string& path) { loaded_library = &LoadShoalLibrary(path); }, py::arg("path"));

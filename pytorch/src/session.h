@@ -31,6 +31,12 @@
 
 namespace shoal::pytorch {
 
+// How many ranks' contributions a result has, at least and at most; zeros where that is not known.
+struct Contributors {
+  uint32_t least = 0;
+  uint32_t most = 0;
+};
+
 // How an operation ended, and the time from its submission to that.
 using Done = std::function<void(const shoal_error& result, uint64_t duration_ns)>;
 
@@ -78,6 +84,7 @@ class StartedOperation {
   bool complete() const;
   bool on_device() const { return on_device_; }
   uint64_t duration_ns() const;
+  Contributors contributors() const;
   // `done` is called when it is complete, on a thread of the session or here. At most once.
   void Notify(Done done);
   // Of an operation on a device: what comes in the stream after this call sees the result. Returns what the library
@@ -148,9 +155,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void OpenDevice(uint32_t device);
   // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16" or "fp16".
   // `node_reduce`: a shoal_node_reduce. Throws ShoalError.
+  // `min_ranks`, `scale_sums`: as shoal_group_options has them.
   std::shared_ptr<Group> CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
                                      uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire,
-                                     uint32_t node_reduce);
+                                     uint32_t node_reduce, uint32_t min_ranks = 0, bool scale_sums = false);
 
   // Closes the group; with the last one, the session, unless it is in an open job. Throws as Close.
   void CloseGroup(const std::shared_ptr<Group>& group);

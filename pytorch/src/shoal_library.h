@@ -41,6 +41,7 @@ class ShoalError : public std::runtime_error {
   F(shoal_op_wait)                  \
   F(shoal_op_done)                  \
   F(shoal_op_duration_ns)           \
+  F(shoal_op_contributors)          \
   F(shoal_op_notify)                \
   F(shoal_op_wait_on_stream)        \
   F(shoal_op_release)               \

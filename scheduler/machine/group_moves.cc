@@ -46,9 +46,14 @@ void NoteReport(JobGroup* group, const ReportServer& request, const std::string&
 
 }  // namespace
 
-GroupMoves::GroupMoves(uint64_t lease_ttl_ns, const ServerRegistry* servers, JobRegistry* jobs, GroupEnds* ends,
-                       Decisions* decisions, Now now)
-    : lease_ttl_ns_(lease_ttl_ns), servers_(*servers), jobs_(*jobs), ends_(*ends), decisions_(*decisions) {
+GroupMoves::GroupMoves(uint64_t lease_ttl_ns, const TokenKey& token_key, const ServerRegistry* servers,
+                       JobRegistry* jobs, GroupEnds* ends, Decisions* decisions, Now now)
+    : lease_ttl_ns_(lease_ttl_ns),
+      token_key_(token_key),
+      servers_(*servers),
+      jobs_(*jobs),
+      ends_(*ends),
+      decisions_(*decisions) {
   for (const auto& [id, job] : jobs_.jobs()) {
     for (auto& [group_id, group] : jobs_.At(id).groups.all()) LookAgain(&group, now.monotonic_ns);
   }
@@ -134,7 +139,8 @@ void GroupMoves::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   std::optional<NextMap> next = FindNextMap(job, *group);
   // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
   if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);
-  if (!group->WantsMove() && next->plan.map->shards() == group->state().shards) return;
+  const bool stays = !group->WantsMove() && !group->NeedsNextRoster();
+  if (stays && next->plan.map->shards() == group->state().shards) return;
   if (now.monotonic_ns < group->next_move_ns()) return LookAgain(group, group->next_move_ns());
   ++(group->WantsMove() ? numbers_.asked_by_rank : numbers_.servers_changed);
   Move(job, group, *std::move(next), now);
@@ -142,14 +148,45 @@ void GroupMoves::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
 
 void GroupMoves::Move(const Job& job, JobGroup* group, NextMap next, Now now) {
   const std::string why = group->WantsMove() ? group->wish() : kServersChanged;
-  group->MoveTo(*next.plan.map, std::move(next.excluded), now);
+  const Roster roster = group->NextRoster();
+  group->MoveTo(*next.plan.map, std::move(next.excluded),
+                SealRoster(token_key_, group->state().id, next.plan.map->epoch(), roster), now);
   const GroupState& state = group->state();
   decisions_.NoteChange();
-  decisions_.AfterSave(
-      PublishGroupMap{job.id, {.group = state.id, .map = next.plan.map, .all_committed = state.all_committed}});
-  decisions_.Record(EventKind::kGroupMoved, job.Describe(state),
-                    absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why),
-                    now, {.job = job.id, .group = state.id, .epoch = state.epoch});
+  decisions_.AfterSave(PublishGroupMap{job.id,
+                                       {.group = state.id,
+                                        .map = next.plan.map,
+                                        .all_committed = state.all_committed,
+                                        .sealed_roster = state.sealed_roster}});
+  const std::string ranks =
+      roster.IsWhole() ? "" : absl::StrCat(" and ", roster.count(), " of its ", roster.size(), " ranks");
+  decisions_.Record(
+      EventKind::kGroupMoved, job.Describe(state),
+      absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards", ranks, ": ", why), now,
+      {.job = job.id, .group = state.id, .epoch = state.epoch});
+}
+
+void GroupMoves::OnRankLost(JobId id, JobRank rank, Now now) {
+  const Job* const job = jobs_.Find(id);
+  if (job == nullptr) return;
+  std::vector<GroupId> groups;  // one that fails may be gone with its last rank
+  for (const auto& [group_id, group] : job->groups.all()) {
+    if (group.state().lost.contains(rank) && group.state().failure.empty()) groups.push_back(group_id);
+  }
+  for (const GroupId group_id : groups) {
+    JobGroup* const group = jobs_.At(id).groups.Find(group_id);
+    if (group == nullptr) continue;
+    const Roster roster = group->NextRoster();
+    if (roster.count() >= group->state().min_ranks && roster.lost().size() <= Roster::kMaxLost) {
+      MoveIfNeeded(*job, group, now);
+      continue;
+    }
+    const std::string limit =
+        roster.count() < group->state().min_ranks
+            ? absl::StrCat("it has ", roster.count(), " ranks left, and needs ", group->state().min_ranks)
+            : absl::StrCat("it has lost ", roster.lost().size(), " ranks, and goes on without ", Roster::kMaxLost);
+    ends_.Fail(*job, group->state(), absl::StrCat(group->wish(), "; ", limit), /*lacks_memory=*/false, now);
+  }
 }
 
 void GroupMoves::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) {

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/ids.h"
 #include "core/now.h"
+#include "core/token.h"
 #include "scheduler/machine/decisions.h"
 #include "scheduler/machine/group_ends.h"
 #include "scheduler/machine/group_plan.h"
@@ -27,13 +28,15 @@ namespace shoal::scheduler {
 class GroupMoves {
  public:
   // All outlive it. It looks at every group soon: moves that the scheduler before this one had put off are not saved.
-  GroupMoves(uint64_t lease_ttl_ns, const ServerRegistry* servers, JobRegistry* jobs, GroupEnds* ends,
-             Decisions* decisions, Now now);
+  GroupMoves(uint64_t lease_ttl_ns, const TokenKey& token_key, const ServerRegistry* servers, JobRegistry* jobs,
+             GroupEnds* ends, Decisions* decisions, Now now);
 
   void Answer(RequestHandle handle, const ReportServer& request, Now now);
   // Servers came, left, were lost, or are to leave: the map is published, groups go over to the live servers, and jobs
   // without any are asked to run some.
   void OnServersChanged(Now now);
+  // A rank of the job is lost: groups that go on without it move, or fail where too few ranks are left.
+  void OnRankLost(JobId job, JobRank rank, Now now);
   // The server may have the memory now for groups that it refused.
   void OnMemoryFreed(ServerId server, Now now);
 
@@ -63,6 +66,7 @@ class GroupMoves {
   void GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now);
 
   const uint64_t lease_ttl_ns_;
+  const TokenKey token_key_;
   const ServerRegistry& servers_;
   JobRegistry& jobs_;
   GroupEnds& ends_;

@@ -67,6 +67,7 @@ GroupState GroupOpener::NewGroup(const GroupRound& round, std::vector<JobRank> r
                    .name = round.name,
                    .epoch = decisions_.map()->epoch(),
                    .ranks = std::move(ranks),
+                   .min_ranks = round.MinRanks(),
                    .wire = round.wire};
   group.opening.epoch = decisions_.map()->epoch();
   for (const JobRank rank : group.ranks) group.opening.answered.push_back(round.waiters.at(rank).request);
@@ -181,7 +182,8 @@ void GroupOpener::TellOpened(RequestHandle handle, const Job& job, const GroupSt
                      .busiest_link = opening.busiest_link,
                      .node_reduce = group.node_reduce,
                      .meeting_name = MeetingName(settings_.cluster_id, job, group, rank),
-                     .whole_group = WholeGroup(group)};
+                     .whole_group = WholeGroup(group),
+                     .sealed_roster = group.sealed_roster};
   if (group.rail.has_value()) {
     answer.local_ranks = group.rail->layout.RanksOfNode(rank.value());
     answer.rail_ranks = group.rail->layout.RanksOfRail(group.rail->index);

@@ -36,6 +36,15 @@ void GroupRequests::Answer(RequestHandle handle, const JoinGroup& request, Now n
   if (absl::Status status = CheckRequest(request, (*job)->world_size); !status.ok()) {
     return decisions_.AnswerNow(handle, status);
   }
+  const uint32_t min_ranks = request.options.has_value() ? request.options->min_ranks : 0;
+  if (min_ranks > 0 && ((*job)->is_fixed() || min_ranks > request.ranks.size())) {
+    return decisions_.AnswerNow(
+        handle, absl::InvalidArgumentError(absl::StrCat("group "
+                                                        ", request.group_name, "
+                                                        " of ",
+                                                        request.ranks.size(), " ranks is to go on with ", min_ranks,
+                                                        " of them: that takes as many ranks, and an open job")));
+  }
   if ((*job)->phase == JobPhase::kFailed) return decisions_.Answer(handle, absl::AbortedError((*job)->failure));
   if (AnswerAgain(handle, request, **job, now)) return;
   if (absl::Status status = CheckLive(**job, request.ranks); !status.ok()) return decisions_.Answer(handle, status);

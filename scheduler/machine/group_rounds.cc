@@ -42,6 +42,12 @@ std::string DifferingOption(const GroupRound& round, const JoinGroup& request) {
       if (its.checksums != asked.checksums) {
         return difference("checksums", OnOrOff(its.checksums), OnOrOff(asked.checksums));
       }
+      if (its.min_ranks != asked.min_ranks) {
+        return difference("min_ranks", absl::StrCat(its.min_ranks), absl::StrCat(asked.min_ranks));
+      }
+      if (its.scales_sums != asked.scales_sums) {
+        return difference("scale_sums", OnOrOff(its.scales_sums), OnOrOff(asked.scales_sums));
+      }
     }
     if (waiter.node_reduce.has_value() && request.node_reduce.has_value() &&
         waiter.node_reduce->choice != request.node_reduce->choice) {
@@ -102,6 +108,7 @@ uint64_t LeastKnown(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max
 }  // namespace
 
 NodeReduceDecision GroupRound::NodeReduce(const Job& its_job) const {
+  if (MinRanks() > 0) return {NodeReduceMode::kFlat, "it goes on without ranks that are lost", {}};
   std::vector<NodeReduceRank> members;
   members.reserve(waiters.size());
   for (const JobRank rank : ranks) {
@@ -142,6 +149,12 @@ uint32_t GroupRound::NetworkCards() const {
   uint32_t cards = UINT32_MAX;
   for (const auto& [rank, waiter] : waiters) cards = std::min(cards, waiter.network_cards);
   return cards;
+}
+
+uint32_t GroupRound::MinRanks() const {
+  const auto with_options =
+      std::ranges::find_if(waiters, [](const auto& each) { return each.second.options.has_value(); });
+  return with_options == waiters.end() ? 0 : with_options->second.options->min_ranks;
 }
 
 std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const JoinGroup& request, Now now) {

@@ -60,6 +60,8 @@ struct GroupRound {
   // only if all ranks have one.
   LinkFacts Link() const;
   uint32_t NetworkCards() const;  // that every node has
+  // SharedOptions', which all ranks that have asked have alike.
+  uint32_t MinRanks() const;
 };
 
 class GroupRounds {

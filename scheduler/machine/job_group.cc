@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/token.h"
+
 namespace shoal::scheduler {
 
 bool JobGroup::HasRank(JobRank rank) const { return std::ranges::find(state_.ranks, rank) != state_.ranks.end(); }
@@ -9,6 +11,25 @@ bool JobGroup::HasRank(JobRank rank) const { return std::ranges::find(state_.ran
 bool JobGroup::Close(JobRank rank) {
   state_.gone.insert(rank);
   return state_.gone.size() == state_.ranks.size();
+}
+
+void JobGroup::LoseRank(JobRank rank, std::string wish, Now now) {
+  state_.lost.insert(rank);
+  Wish(std::move(wish), now);
+}
+
+Roster JobGroup::NextRoster() const {
+  std::vector<Rank> lost;
+  for (uint32_t i = 0; i < state_.ranks.size(); ++i) {
+    if (state_.lost.contains(state_.ranks[i])) lost.emplace_back(i);
+  }
+  return Roster(static_cast<uint32_t>(state_.ranks.size()), std::move(lost));
+}
+
+bool JobGroup::NeedsNextRoster() const {
+  const Roster next = NextRoster();
+  const absl::StatusOr<Roster> present = DecodeRoster(next.size(), state_.sealed_roster);
+  return !present.ok() || *present != next;
 }
 
 bool JobGroup::Fail(std::string failure, bool ends_with_aborted) {
@@ -30,9 +51,13 @@ void JobGroup::NoteReachedAgain(ServerId server, std::string wish, Now now) {
 }
 
 void JobGroup::NoteReport(ServerId server, std::string wish, Now now) {
+  Wish(std::move(wish), now);
+  ForgetExclusion(server);
+}
+
+void JobGroup::Wish(std::string wish, Now now) {
   if (wish_.empty() && (pace_.IsSettled(now) || !wanted_since_ns_.has_value())) wanted_since_ns_ = now.monotonic_ns;
   wish_ = std::move(wish);
-  ForgetExclusion(server);
 }
 
 void JobGroup::ForgetExclusion(ServerId server) {
@@ -44,7 +69,9 @@ bool JobGroup::ForgetRefusal(ServerId server) {
                        [&](const ExcludedServer& each) { return each.server == server && !each.refusal.empty(); }) != 0;
 }
 
-void JobGroup::MoveTo(const ShardMap& map, std::vector<ExcludedServer> excluded, Now now) {
+void JobGroup::MoveTo(const ShardMap& map, std::vector<ExcludedServer> excluded, std::vector<std::byte> sealed_roster,
+                      Now now) {
+  state_.sealed_roster = std::move(sealed_roster);
   state_.epoch = map.epoch();
   state_.shards = map.shards();
   state_.excluded = std::move(excluded);

@@ -13,6 +13,7 @@
 
 #include "core/ids.h"
 #include "core/now.h"
+#include "core/roster.h"
 #include "core/shard_map.h"
 #include "scheduler/machine/move_pace.h"
 #include "scheduler/machine/scheduler_state.h"
@@ -29,6 +30,11 @@ class JobGroup {
   bool Close(JobRank rank);
   // A rank that closes it knows that all ranks have all results of its ops. True if that is news.
   bool NoteAllCommitted() { return !std::exchange(state_.all_committed, true); }
+  // A rank is lost that has not closed it, and it goes on without: another epoch is wanted.
+  void LoseRank(JobRank rank, std::string wish, Now now);
+  // Who is in its next epoch; whether its epoch has others.
+  Roster NextRoster() const;
+  bool NeedsNextRoster() const;
   // Its ops end with that reason. False: it has failed before, and the first reason counts.
   bool Fail(std::string failure, bool ends_with_aborted);
 
@@ -56,13 +62,14 @@ class JobGroup {
   // When its pace allows the next move.
   uint64_t next_move_ns() const { return pace_.next_ns(); }
   // It goes over to the map, without the servers that are excluded.
-  void MoveTo(const ShardMap& map, std::vector<ExcludedServer> excluded, Now now);
+  void MoveTo(const ShardMap& map, std::vector<ExcludedServer> excluded, std::vector<std::byte> sealed_roster, Now now);
   // When it may move, or is to be given up; kNoDeadline: nothing is waited for.
   uint64_t look_again_ns() const { return look_again_ns_; }
   void LookAgainAt(uint64_t at_ns) { look_again_ns_ = at_ns; }
 
  private:
   void NoteReport(ServerId server, std::string wish, Now now);
+  void Wish(std::string wish, Now now);
 
   GroupState state_;
   std::string wish_;

@@ -12,8 +12,12 @@ std::optional<GroupMap> MapOf(const GroupState& group) {
   if (!group.UsesServers() && group.failure.empty()) return std::nullopt;
   absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!map.ok()) return std::nullopt;
-  return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure, group.ends_with_aborted,
-                  group.all_committed};
+  return GroupMap{group.id,
+                  std::make_shared<const ShardMap>(*std::move(map)),
+                  group.failure,
+                  group.ends_with_aborted,
+                  group.all_committed,
+                  group.sealed_roster};
 }
 
 void JobGroups::Restore(const std::vector<GroupState>& groups) {
@@ -114,6 +118,15 @@ bool JobGroups::Close(GroupId id, JobRank rank) {
 
 void JobGroups::CloseAllOf(JobRank rank) {
   while (of_rank_.contains(rank)) Close(*of_rank_.at(rank).begin(), rank);
+}
+
+void JobGroups::NoteLost(JobRank rank, const std::string& why, Now now) {
+  const auto of_rank = of_rank_.find(rank);
+  if (of_rank == of_rank_.end()) return;
+  for (const GroupId id : of_rank->second) {
+    JobGroup& group = groups_.at(id);
+    if (group.state().min_ranks > 0 && group.state().failure.empty()) group.LoseRank(rank, why, now);
+  }
 }
 
 void JobGroups::Remove(GroupId id) {

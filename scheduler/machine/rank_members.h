@@ -15,6 +15,7 @@
 #include "core/token.h"
 #include "scheduler/machine/decisions.h"
 #include "scheduler/machine/group_ends.h"
+#include "scheduler/machine/group_moves.h"
 #include "scheduler/machine/group_requests.h"
 #include "scheduler/machine/job_registry.h"
 #include "scheduler/machine/node_place.h"
@@ -35,8 +36,14 @@ class RankMembers {
 
   // All outlive it.
   RankMembers(const Settings& settings, const ServerRegistry* servers, JobRegistry* jobs, GroupEnds* ends,
-              GroupRequests* groups, Decisions* decisions)
-      : settings_(settings), servers_(*servers), jobs_(*jobs), ends_(*ends), groups_(*groups), decisions_(*decisions) {}
+              GroupMoves* moves, GroupRequests* groups, Decisions* decisions)
+      : settings_(settings),
+        servers_(*servers),
+        jobs_(*jobs),
+        ends_(*ends),
+        moves_(*moves),
+        groups_(*groups),
+        decisions_(*decisions) {}
 
   void Answer(RequestHandle handle, const JoinJob& request, Now now);
   void Answer(RequestHandle handle, const HeartbeatWorker& request, Now now);
@@ -84,6 +91,7 @@ class RankMembers {
   const ServerRegistry& servers_;
   JobRegistry& jobs_;
   GroupEnds& ends_;
+  GroupMoves& moves_;
   GroupRequests& groups_;
   Decisions& decisions_;
   std::vector<HeldJoin> held_joins_;  // in the order in which they came

@@ -50,14 +50,14 @@ SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedStat
       decisions_(settings.store, std::move(map), state.reserved_event_numbers, is_new),
       lease_grace_(cluster_id_, lease_ttl_ns(), &servers_, &jobs_, &decisions_, now),
       group_ends_(&jobs_, &decisions_),
-      group_moves_(lease_ttl_ns(), &servers_, &jobs_, &group_ends_, &decisions_, now),
+      group_moves_(lease_ttl_ns(), token_key_, &servers_, &jobs_, &group_ends_, &decisions_, now),
       group_opener_({cluster_id_, token_key_, settings.port_buffer_bytes}, state.next_group_id, &servers_, &jobs_,
                     &group_ends_, &decisions_),
       group_requests_(&servers_, &jobs_, &group_opener_, &group_ends_, &decisions_),
       server_members_({settings.lease_ttl_ms, settings.is_colocated, token_key_, settings.encrypt}, &servers_, &jobs_,
                       &group_moves_, &group_requests_, &decisions_),
       rank_members_({settings.lease_ttl_ms, token_key_, settings.encrypt}, &servers_, &jobs_, &group_ends_,
-                    &group_requests_, &decisions_) {
+                    &group_moves_, &group_requests_, &decisions_) {
   const std::string known = absl::StrCat(servers_.live_count(), " servers and ", jobs_.live_worker_count(),
                                          " workers are known from the saved state");
   decisions_.Record(EventKind::kSchedulerStarted, absl::StrCat("cluster ", cluster_id_), is_new ? "new cluster" : known,

@@ -159,6 +159,8 @@ struct JoinJob {
 // What all ranks of a group must have alike, though each process is told for itself.
 struct SharedOptions {
   bool checksums = false;
+  uint32_t min_ranks = 0;  // above 0: the group goes on without ranks that are lost, as long as so many are left
+  bool scales_sums = false;
 
   friend bool operator==(const SharedOptions&, const SharedOptions&) = default;
 };

@@ -123,7 +123,8 @@ struct GroupJoined {
   // All the above is of the rail then, but for `nodes` and the meeting name.
   std::vector<Rank> local_ranks = {};
   std::vector<Rank> rail_ranks = {};
-  GroupId whole_group = {};  // the same on all ranks of the group
+  GroupId whole_group = {};                   // the same on all ranks of the group
+  std::vector<std::byte> sealed_roster = {};  // GroupMap's
 };
 
 struct WorkerRenewed {
@@ -141,9 +142,10 @@ struct TicketIssued {
 struct GroupMap {
   GroupId group;
   std::shared_ptr<const ShardMap> map;
-  std::string failure = "";        // not empty: the group is given up, and why
-  bool ends_with_aborted = false;  // its ops, and not with RESOURCE_EXHAUSTED
-  bool all_committed = false;      // all ranks have all results of its ops
+  std::string failure = "";                   // not empty: the group is given up, and why
+  bool ends_with_aborted = false;             // its ops, and not with RESOURCE_EXHAUSTED
+  bool all_committed = false;                 // all ranks have all results of its ops
+  std::vector<std::byte> sealed_roster = {};  // of the map's epoch (core/token.h)
 };
 
 struct ServerReported {

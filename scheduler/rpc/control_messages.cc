@@ -136,7 +136,9 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
   for (const uint32_t rank : message.ranks()) ranks.emplace_back(rank);
   std::optional<SharedOptions> options;
   if (message.has_options()) {
-    options = {.checksums = message.options().checksums()};
+    options = {.checksums = message.options().checksums(),
+               .min_ranks = message.options().min_ranks(),
+               .scales_sums = message.options().scales_sums()};
   }
   std::optional<NodeReduceRequest> node_reduce;
   if (message.has_node_reduce()) node_reduce = FromMessage(message.node_reduce());
@@ -365,6 +367,7 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
   for (const Rank rank : response.local_ranks) node_reduce->add_local_ranks(rank.value());
   for (const Rank rank : response.rail_ranks) node_reduce->add_rail_ranks(rank.value());
   message->set_whole_group_id(response.whole_group.value());
+  message->set_sealed_roster(response.sealed_roster.data(), response.sealed_roster.size());
 }
 
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message) {
@@ -385,6 +388,7 @@ void ToMessage(const GroupMap& group, v1::GroupMap* message) {
   message->set_failure(group.failure);
   message->set_ends_with_aborted(group.ends_with_aborted);
   message->set_all_committed(group.all_committed);
+  message->set_sealed_roster(group.sealed_roster.data(), group.sealed_roster.size());
 }
 
 void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message) {

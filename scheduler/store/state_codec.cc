@@ -87,6 +87,9 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
   stored->set_node_reduce(static_cast<uint32_t>(group.node_reduce));
   stored->set_ends_with_aborted(group.ends_with_aborted);
   stored->set_all_committed(group.all_committed);
+  stored->set_min_ranks(group.min_ranks);
+  for (const JobRank rank : group.lost) stored->add_lost(rank.value());
+  stored->set_sealed_roster(group.sealed_roster.data(), group.sealed_roster.size());
   Encode(group.opening, stored->mutable_opening());
   if (group.rail.has_value()) Encode(*group.rail, stored->mutable_rail());
 }
@@ -236,6 +239,16 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   group.failure = stored.failure();
   group.ends_with_aborted = stored.ends_with_aborted();
   group.all_committed = stored.all_committed();
+  group.min_ranks = stored.min_ranks();
+  for (const uint32_t rank : stored.lost()) {
+    if (!group.gone.contains(JobRank(rank))) {
+      return Contradiction(
+          absl::StrCat("group \"", group.name, "\" of ", of_job, " goes on without rank ", rank, ", which is in it"));
+    }
+    group.lost.insert(JobRank(rank));
+  }
+  const auto roster = std::as_bytes(std::span(stored.sealed_roster()));
+  group.sealed_roster.assign(roster.begin(), roster.end());
   if (stored.has_rail()) group.rail = Decode(stored.rail());
   if (!RailFits(group)) {
     return Contradiction(

@@ -31,16 +31,25 @@ std::deque<Hello> HeldHellos::TakeAll() { return std::exchange(held_, {}); }
 
 bool Admission::ChangeKey(const TokenKey& key) { return std::exchange(key_, key) != key; }
 
-absl::Status Admission::Check(const Hello& hello, const GroupTable& groups, Now now, Refusal* refusal) const {
+absl::StatusOr<Roster> Admission::Check(const Hello& hello, const GroupTable& groups, Now now, Refusal* refusal) const {
   const GroupToken& token = hello.token;
   *refusal = Refusal::kBadToken;
   if (absl::Status status = CheckToken(key_, token, now.unix_ms / 1000); !status.ok()) return status;
   if (token.group != hello.header.group || token.epoch > hello.header.epoch || token.rank != hello.header.rank) {
     return absl::InvalidArgumentError("the hello names another group or rank than its token, or an older epoch");
   }
+  absl::StatusOr<Roster> roster =
+      CheckRoster(key_, token.group, hello.header.epoch, token.group_size, hello.sealed_roster);
+  if (!roster.ok()) return roster;
+  if (!roster->Has(token.rank)) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("rank ", token.rank.value(), " is not in epoch ", hello.header.epoch.value(), " of the group"));
+  }
   const std::optional<uint32_t> index = groups.IndexOf(token.group);
-  if (!index.has_value()) return CheckNewGroup(hello, groups, refusal);
-  return CheckOpenGroup(hello, *groups.at(*index), refusal);
+  const absl::Status status = index.has_value() ? CheckOpenGroup(hello, *roster, *groups.at(*index), refusal)
+                                                : CheckNewGroup(hello, groups, refusal);
+  if (!status.ok()) return status;
+  return roster;
 }
 
 absl::Status Admission::CheckNewGroup(const Hello& hello, const GroupTable& groups, Refusal* refusal) const {
@@ -53,7 +62,8 @@ absl::Status Admission::CheckNewGroup(const Hello& hello, const GroupTable& grou
   return absl::UnavailableError(absl::StrCat("server ", server_name_, " is draining and opens no new group"));
 }
 
-absl::Status Admission::CheckOpenGroup(const Hello& hello, const ServerGroup& group, Refusal* refusal) {
+absl::Status Admission::CheckOpenGroup(const Hello& hello, const Roster& roster, const ServerGroup& group,
+                                       Refusal* refusal) {
   if (!group.Agrees(hello.token)) {
     return absl::InvalidArgumentError("the token describes the group differently from the other ranks' tokens");
   }
@@ -66,6 +76,9 @@ absl::Status Admission::CheckOpenGroup(const Hello& hello, const ServerGroup& gr
   if (epoch < group.epoch()) {
     *refusal = Refusal::kStaleEpoch;
     return absl::AbortedError(absl::StrCat("the group is in epoch ", group.epoch().value(), " already"));
+  }
+  if (roster != group.roster()) {
+    return absl::InvalidArgumentError("the hello has other ranks in the epoch than those that came before it");
   }
   const Rank rank = hello.token.rank;
   if (group.rank_state(rank).presence != ServerGroup::Presence::kExpected) {

@@ -24,7 +24,8 @@ struct Hello {
   PeerId peer;
   FrameHeader header;
   GroupToken token;
-  uint64_t refuse_at_ns = 0;  // it waits no longer for a key
+  std::vector<std::byte> sealed_roster = {};  // core/token.h; empty: all ranks are in the epoch
+  uint64_t refuse_at_ns = 0;                  // it waits no longer for a key
 };
 
 // Hellos whose token is of a key that this server does not know. A rank may hear of a server, and greet it, before the
@@ -60,13 +61,14 @@ class Admission {
   // A server that drains opens no new group.
   void SetDraining(bool draining) { draining_ = draining; }
 
-  // OK: the rank may enter. Else *refusal and the text say why not. Unauthenticated: the token was not signed with the
-  // key that is known here.
-  absl::Status Check(const Hello& hello, const GroupTable& groups, Now now, Refusal* refusal) const;
+  // The rank may enter, and these are the ranks of its epoch. Else *refusal and the text say why not. Unauthenticated:
+  // the token or the roster was not signed with the key that is known here.
+  absl::StatusOr<Roster> Check(const Hello& hello, const GroupTable& groups, Now now, Refusal* refusal) const;
 
  private:
   absl::Status CheckNewGroup(const Hello& hello, const GroupTable& groups, Refusal* refusal) const;
-  static absl::Status CheckOpenGroup(const Hello& hello, const ServerGroup& group, Refusal* refusal);
+  static absl::Status CheckOpenGroup(const Hello& hello, const Roster& roster, const ServerGroup& group,
+                                     Refusal* refusal);
 
   const std::string server_name_;
   TokenKey key_;

@@ -25,8 +25,22 @@ FrameHeader ResultHeader(const ServerGroup& group, const ChunkSlot& slot, const 
           .dtype = op.dtype,
           .reduce_op = op.reduce_op,
           .premul_factor = op.premul_factor,
-          .contributors = group.size(),
+          .contributors = slot.contributors(),
           .narrowed = op.narrowed};
+}
+
+ReduceSpec SpecOf(const ServerGroup& group, const OpRecord& op) {
+  ReduceSpec spec{.dtype = op.dtype,
+                  .op = op.reduce_op,
+                  .premul_factor = op.premul_factor,
+                  .ranks_per_input = group.ranks_per_contribution()};
+  // A node's sum has the factor in it; that all ranks gave the same was checked.
+  if (op.reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() > 1) spec.op = ReduceOp::kSum;
+  if (op.scaled_to_all && !group.roster().IsWhole()) {
+    spec.op = ReduceOp::kPremulSum;
+    spec.premul_factor = static_cast<double>(group.size()) / group.roster().count();
+  }
+  return spec;
 }
 
 }  // namespace
@@ -85,6 +99,7 @@ bool ChunkExchange::TryAccept(uint32_t group_index, const ServerGroup::PendingPu
   }
   const bool is_result = header.contributors != 0;
   const Refusal refusal = slot.Offer(header.rank, is_result);
+  if (is_result && refusal == Refusal::kNone) slot.NoteResultOf(header.contributors);
   if (refusal != Refusal::kNone) {
     refusals_.RefuseOffer(push.peer, push.offer, header, refusal, "", actions);
     return true;
@@ -159,15 +174,10 @@ bool ChunkExchange::OnLanded(SlotOperation operation, const TransportEvent& even
     ForgetInputs(group, operation.slot, actions);
     return SendResult(operation, Rank(r), now, actions);
   }
-  // A node's sum has the factor in it; that all ranks gave the same was checked.
-  const bool has_factor = record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() > 1;
-  actions->push_back(ReduceAction{.spec = {.dtype = record->dtype,
-                                           .op = has_factor ? ReduceOp::kSum : record->reduce_op,
-                                           .premul_factor = record->premul_factor,
-                                           .ranks_per_input = group.ranks_per_contribution()},
+  actions->push_back(ReduceAction{.spec = SpecOf(group, *record),
                                   .offset = group.BufferOffset(operation.slot, Rank(0)),
                                   .stride_bytes = group.stride_bytes(),
-                                  .input_count = group.size(),
+                                  .input_count = group.roster().count(),
                                   .elements = elements,
                                   .group_index = operation.group_index,
                                   .token = operation.Pack()});

@@ -46,7 +46,8 @@ std::optional<GroupTable::Region> GroupTable::Allocate(const GroupToken& token) 
   return std::nullopt;
 }
 
-absl::StatusOr<uint32_t> GroupTable::Open(const GroupToken& token, Epoch epoch, ServerActions* actions) {
+absl::StatusOr<uint32_t> GroupTable::Open(const GroupToken& token, Epoch epoch, const Roster& roster,
+                                          ServerActions* actions) {
   if (const std::optional<uint32_t> index = IndexOf(token.group)) return *index;
   if (index_.size() >= limits_.max_groups) {
     return absl::ResourceExhaustedError(
@@ -65,7 +66,7 @@ absl::StatusOr<uint32_t> GroupTable::Open(const GroupToken& token, Epoch epoch, 
   if (cell == cells_.end()) cell = cells_.emplace(cells_.end());
   const auto index = static_cast<uint32_t>(cell - cells_.begin());
   ++cell->generation;
-  cell->group = std::make_unique<ServerGroup>(token, epoch, region->credit_chunks, region->offset);
+  cell->group = std::make_unique<ServerGroup>(token, epoch, roster, region->credit_chunks, region->offset);
   index_[token.group] = index;
   LogGroup(EventKind::kShardGroupOpened, *cell->group, std::nullopt,
            absl::StrCat(token.group_size, " ranks with ", region->credit_chunks, " chunks of ", token.max_chunk_bytes,

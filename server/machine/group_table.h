@@ -89,7 +89,7 @@ class GroupTable {
 
   // The index of the token's group, which is opened if it is not open. ResourceExhausted: there is no room for it; the
   // text says what to do.
-  absl::StatusOr<uint32_t> Open(const GroupToken& token, Epoch epoch, ServerActions* actions);
+  absl::StatusOr<uint32_t> Open(const GroupToken& token, Epoch epoch, const Roster& roster, ServerActions* actions);
   // A group is over when no rank is in it and the network is done with its memory. Ranks whose connection broke are not
   // waited for: nobody here waits for them, and they can give again whatever this server had from them (invariant I3).
   void CloseIfOver(uint32_t index, ServerActions* actions);

@@ -16,7 +16,8 @@ uint64_t LowerMedian(std::vector<uint64_t>* values) {
 
 }  // namespace
 
-LatenessBook::LatenessBook(uint32_t group_size, uint32_t slot_count) : ranks_(group_size), half_landed_ns_(slot_count) {
+LatenessBook::LatenessBook(uint32_t group_size, uint32_t slot_count)
+    : ranks_(group_size), ranks_in_epoch_(group_size), half_landed_ns_(slot_count) {
   for (uint32_t r = 0; r < group_size; ++r) {
     ranks_[r].window.rank = Rank(r);
     ranks_[r].apart_ns.reserve(kMostApart);
@@ -143,7 +144,8 @@ void LatenessBook::OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_
   }
 }
 
-void LatenessBook::Restart() {
+void LatenessBook::Restart(uint32_t ranks) {
+  ranks_in_epoch_ = ranks;
   beginnings_.fill({});
   std::ranges::fill(half_landed_ns_, 0);
   half_landed_ = 0;

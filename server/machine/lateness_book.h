@@ -111,8 +111,8 @@ class LatenessBook {
   void OnLandingEnded(Rank rank, bool came_with_last, Now now);
   // After OnLandingEnded: it was a contribution to the slot's chunk, of `op`, and the `landed_count`th there.
   void OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_t landed_count, Now now);
-  // The group starts an epoch: nothing that was seen of ops under way counts.
-  void Restart();
+  // The group starts an epoch with so many ranks: nothing that was seen of ops under way counts.
+  void Restart(uint32_t ranks);
 
   const LatenessWindow& last_window() const { return last_; }
 
@@ -175,12 +175,13 @@ class LatenessBook {
   // Of the time since the rank's contribution before, the part in which the links were not used.
   double IdleShare(const RankState& state) const;
 
-  uint32_t Half() const { return static_cast<uint32_t>((ranks_.size() + 1) / 2); }
+  uint32_t Half() const { return (ranks_in_epoch_ + 1) / 2; }
   void CloseWindowIfOver(Now now);
   uint64_t MedianSpacingNs();
   uint64_t MedianWaitedNs();
 
   std::vector<RankState> ranks_;
+  uint32_t ranks_in_epoch_;
   std::vector<uint64_t> half_landed_ns_;  // by slot; 0: not yet, or it waits for nobody any more
   uint32_t half_landed_ = 0;              // of those, chunks that wait
   uint32_t in_flight_ = 0;                // of the rank that was the last to make it half

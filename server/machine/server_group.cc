@@ -20,11 +20,13 @@ void AddRank(Rank rank, Waiting* waiting) {
 
 }  // namespace
 
-ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, uint32_t credit_chunks, uint64_t slot_region)
+ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, const Roster& roster, uint32_t credit_chunks,
+                         uint64_t slot_region)
     : id_(first_token.group),
       job_(first_token.job),
       first_epoch_(first_token.epoch),
       epoch_(epoch),
+      roster_(roster),
       ranks_per_contribution_(first_token.ranks_per_contribution),
       max_chunk_bytes_(first_token.max_chunk_bytes),
       credit_chunks_(credit_chunks),
@@ -35,31 +37,40 @@ ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, uint32_t cr
       ledger_(first_token.max_chunk_bytes),
       lateness_(first_token.group_size, SlotCount(credit_chunks)) {
   for (ChunkSlot& slot : slots_) slot.Size(first_token.group_size);
+  Expect();
+  lateness_.Restart(roster_.count());
+}
+
+void ServerGroup::Expect() {
+  for (ChunkSlot& slot : slots_) slot.Expect(roster_.count());
+  for (const Rank rank : roster_.lost()) ranks_[rank.value()].presence = Presence::kGone;
 }
 
 uint64_t ServerGroup::RegionBytes(uint32_t credit_chunks, uint32_t group_size, uint32_t max_chunk_bytes) {
   return uint64_t{SlotCount(credit_chunks)} * group_size * StrideBytes(max_chunk_bytes);
 }
 
-void ServerGroup::MoveTo(Epoch epoch) {
+void ServerGroup::MoveTo(Epoch epoch, const Roster& roster) {
   epoch_ = epoch;
+  roster_ = roster;
   newest_result_ = OpNumber(0);
   any_waits_for_commit_ = false;
   failed_ = false;
   failure_.clear();
   release_at_ns_ = kNoDeadline;
   ledger_.Restart();
-  lateness_.Restart();
+  lateness_.Restart(roster_.count());
   may_have_absent_ = false;
   for (uint32_t r = 0; r < size(); ++r) {
     RankState next{.landed_watermark = ranks_[r].landed_watermark};
-    if (IsAbsent(Rank(r))) {
+    if (IsAbsent(Rank(r)) && roster_.Has(Rank(r))) {
       next.absent_since_ns = ranks_[r].absent_since_ns;
       next.absent_because = std::move(ranks_[r].absent_because);
       may_have_absent_ = true;
     }
     ranks_[r] = std::move(next);
   }
+  Expect();
 }
 
 bool ServerGroup::IsAbsent(Rank rank) const {
@@ -165,7 +176,7 @@ std::optional<ServerGroup::PendingPush> ServerGroup::TakeOldestPending() {
 }
 
 uint64_t ServerGroup::BufferOffset(uint32_t slot, Rank rank) const {
-  return slot_region_ + (uint64_t{slot} * size() + rank.value()) * stride_bytes_;
+  return slot_region_ + (uint64_t{slot} * size() + roster_.PlaceOf(rank)) * stride_bytes_;
 }
 
 Refusal ServerGroup::Admit(const FrameHeader& push, const OpRecord** op) {
@@ -178,7 +189,9 @@ void ServerGroup::NoteWatermarks(Rank rank, const FrameHeader& header) {
   RankState& state = ranks_[rank.value()];
   state.landed_watermark = std::max(state.landed_watermark, header.landed_watermark);
   OpNumber landed_everywhere = state.landed_watermark;
-  for (const RankState& other : ranks_) landed_everywhere = std::min(landed_everywhere, other.landed_watermark);
+  for (uint32_t r = 0; r < size(); ++r) {
+    if (roster_.Has(Rank(r))) landed_everywhere = std::min(landed_everywhere, ranks_[r].landed_watermark);
+  }
   ledger_.Commit(std::max(landed_everywhere, header.commit_watermark));
 }
 
@@ -196,7 +209,7 @@ bool ServerGroup::TakeAnnouncement() {
 Waiting ServerGroup::RanksMissing(const ChunkSlot& slot) const {
   Waiting waiting;
   for (uint32_t r = 0; r < size(); ++r) {
-    if (!slot.Has(Rank(r))) AddRank(Rank(r), &waiting);
+    if (roster_.Has(Rank(r)) && !slot.Has(Rank(r))) AddRank(Rank(r), &waiting);
   }
   return waiting;
 }
@@ -204,7 +217,7 @@ Waiting ServerGroup::RanksMissing(const ChunkSlot& slot) const {
 Waiting ServerGroup::RanksBehind(OpNumber op) const {
   Waiting waiting;
   for (uint32_t r = 0; r < size(); ++r) {
-    if (ranks_[r].landed_watermark < op) AddRank(Rank(r), &waiting);
+    if (roster_.Has(Rank(r)) && ranks_[r].landed_watermark < op) AddRank(Rank(r), &waiting);
   }
   return waiting;
 }

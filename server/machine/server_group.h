@@ -19,6 +19,7 @@
 #include "core/ids.h"
 #include "core/now.h"
 #include "core/op_ledger.h"
+#include "core/roster.h"
 #include "core/transport_event.h"
 #include "server/machine/lateness_book.h"
 #include "server/machine/server_counters.h"
@@ -28,7 +29,7 @@ namespace shoal {
 class ServerGroup {
  public:
   // kExpected: no hello in this epoch yet. kAbsent: its connection broke, it may come back in the next epoch. kGone: it
-  // left.
+  // left, or is not in the epoch.
   enum class Presence : uint8_t { kExpected, kPresent, kAbsent, kGone };
 
   struct RankState {
@@ -52,7 +53,8 @@ class ServerGroup {
   };
 
   // `slot_region` is the offset of slot_count * size * chunk stride bytes.
-  ServerGroup(const GroupToken& first_token, Epoch epoch, uint32_t credit_chunks, uint64_t slot_region);
+  ServerGroup(const GroupToken& first_token, Epoch epoch, const Roster& roster, uint32_t credit_chunks,
+              uint64_t slot_region);
 
   // Slots for a group of `credit`: as many again as may be gathering, because a slot stays in use until its replies are
   // sent.
@@ -64,7 +66,10 @@ class ServerGroup {
   Epoch epoch() const { return epoch_; }
   // Not the epoch that the group started in: a rank may hold results that others lack.
   bool moved() const { return epoch_ != first_epoch_; }
+  // Of the group, whichever of its ranks are in the epoch.
   uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
+  // Of the epoch.
+  const Roster& roster() const { return roster_; }
   // So many ranks of the job are summed in the contribution of each rank: the divisor of an average counts them all.
   uint32_t ranks_per_contribution() const { return ranks_per_contribution_; }
   // For texts: "rank 3", or of a rail what its ranks put true names to (core/rank_text.h).
@@ -78,7 +83,7 @@ class ServerGroup {
 
   // Starts the epoch: ranks are expected, those that are absent as well, ops are registered anew, and it has not
   // failed. The caller has given up slots, pending pushes and peers before.
-  void MoveTo(Epoch epoch);
+  void MoveTo(Epoch epoch, const Roster& roster);
 
   // True if the token describes this same group (its rank aside).
   bool Agrees(const GroupToken& token) const;
@@ -120,7 +125,7 @@ class ServerGroup {
   int FindFreeSlot() const;
   // Of the gathering slot whose chunk is last in the order of pushes, if that is after (op, chunk); or -1.
   int FindSlotToPreempt(OpNumber op, ChunkNumber chunk) const;
-  // Where a rank's contribution to a slot lies.
+  // Where a rank's contribution to a slot lies: those of the epoch's ranks lie side by side, from that of rank 0 on.
   uint64_t BufferOffset(uint32_t slot, Rank rank) const;
   bool AllSlotsIdle() const;
   // Whether the rank has offered something that has no result yet.
@@ -192,6 +197,8 @@ class ServerGroup {
 
  private:
   bool Any(Presence presence) const;
+  // The ranks of the epoch are expected, and their contributions.
+  void Expect();
   // Whether a rank waits for a watermark that is reached; those ranks wait no more then.
   bool TakeCommitsWaitedFor();
 
@@ -199,6 +206,7 @@ class ServerGroup {
   const JobId job_;
   const Epoch first_epoch_;
   Epoch epoch_;
+  Roster roster_;
   const uint32_t ranks_per_contribution_;
   const uint32_t max_chunk_bytes_;
   const uint32_t credit_chunks_;

@@ -201,7 +201,7 @@ void ServerMachine::OnPush(const RankInGroup& from, const ServerGroup::PendingPu
   AnnounceCommit(&group, actions);
   const OpRecord* record = nullptr;
   Refusal refusal = group.Admit(push.header, &record);
-  if (refusal == Refusal::kNone && push.header.contributors != 0 && push.header.contributors != group.size()) {
+  if (refusal == Refusal::kNone && push.header.contributors > group.size()) {
     refusal = Refusal::kMalformed;
   }
   if (refusal == Refusal::kLayoutMismatch) {
@@ -221,22 +221,29 @@ void ServerMachine::OnHello(PeerId peer, const FrameHeader& header, std::span<co
   if (!peers_.contains(peer)) return;
   const absl::StatusOr<GroupToken> token = DecodeToken(body);
   if (!token.ok()) return CloseMalformed(peer, OfferId(0), token.status(), actions);
-  Greet({peer, header, *token, now.monotonic_ns + HeldHellos::kTokenKeyPatienceNs}, now, actions);
+  const std::span<const std::byte> sealed = body.subspan(kGroupTokenBytes);
+  Greet({.peer = peer,
+         .header = header,
+         .token = *token,
+         .sealed_roster = {sealed.begin(), sealed.end()},
+         .refuse_at_ns = now.monotonic_ns + HeldHellos::kTokenKeyPatienceNs},
+        now, actions);
 }
 
 void ServerMachine::Greet(const Hello& hello, Now now, ServerActions* actions) {
-  const auto& [peer, header, token, refuse_at_ns] = hello;
+  const auto& [peer, header, token, sealed_roster, refuse_at_ns] = hello;
   Refusal refusal = Refusal::kNone;
-  if (absl::Status status = admission_.Check(hello, groups_, now, &refusal); !status.ok()) {
+  const absl::StatusOr<Roster> roster = admission_.Check(hello, groups_, now, &refusal);
+  if (const absl::Status& status = roster.status(); !status.ok()) {
     if (absl::IsUnauthenticated(status) && now.monotonic_ns < refuse_at_ns && held_hellos_.TryHold(hello)) return;
     return refusals_.RefuseNote(peer, header, refusal, std::string(status.message()), actions);
   }
-  const absl::StatusOr<uint32_t> index = groups_.Open(token, header.epoch, actions);
+  const absl::StatusOr<uint32_t> index = groups_.Open(token, header.epoch, *roster, actions);
   if (!index.ok()) {
     return refusals_.RefuseNote(peer, header, Refusal::kNoSlotMemory, std::string(index.status().message()), actions);
   }
   ServerGroup& group = *groups_.at(*index);
-  if (header.epoch > group.epoch()) MoveGroup(*index, header.epoch, actions);
+  if (header.epoch > group.epoch()) MoveGroup(*index, header.epoch, *roster, actions);
   group.Enter(token.rank, peer, token.incarnation, header.op);
   group.NoteWatermarks(token.rank, header);
   AnnounceCommit(&group, actions);
@@ -249,15 +256,17 @@ void ServerMachine::Greet(const Hello& hello, Now now, ServerActions* actions) {
   for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AskForResult(group, slot, token.rank, actions);
 }
 
-void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions) {
+void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, const Roster& roster, ServerActions* actions) {
   ServerGroup& group = *groups_.at(group_index);
   const Epoch before = group.epoch();
   ChunkExchange::AbandonAll(&group, actions);
   for (uint32_t r = 0; r < group.size(); ++r) {
     if (group.IsPresent(Rank(r))) Disconnect(group_index, Rank(r));
   }
-  group.MoveTo(epoch);
-  LogGroup(EventKind::kShardGroupMoved, group, std::nullopt, absl::StrCat("from epoch ", before.value()), actions);
+  group.MoveTo(epoch, roster);
+  const std::string without = roster.IsWhole() ? "" : absl::StrCat(", with ", roster.count(), " of ", group.size());
+  LogGroup(EventKind::kShardGroupMoved, group, std::nullopt, absl::StrCat("from epoch ", before.value(), without),
+           actions);
 }
 
 Refusal ServerMachine::FindRank(PeerId peer, const FrameHeader& header, RankInGroup* found) const {

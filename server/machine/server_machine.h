@@ -103,7 +103,7 @@ class ServerMachine {
   // Lets the rank in, keeps its hello while that may wait for a key, or refuses it.
   void Greet(const Hello& hello, Now now, ServerActions* actions);
   // Gives up what the group gathered, and starts the epoch.
-  void MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions);
+  void MoveGroup(uint32_t group_index, Epoch epoch, const Roster& roster, ServerActions* actions);
   // The rank that `peer` said hello as in the group of the header, checked; or a refusal.
   Refusal FindRank(PeerId peer, const FrameHeader& header, RankInGroup* found) const;
   void CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions);

@@ -1,18 +1,28 @@
 """One rank of an open job, through the C ABI of libshoal.so alone. It does what the lines on its standard input say:
 
-    reduce NAME RANK,...  reduces in the group of that name, which it makes if it has none; then "NAME done DIGEST", or
-                          "NAME refused CODE: TEXT" after which it has no group of that name
-    leave                 leaves the job and ends
+reduce NAME RANK,...  reduces in the group of that name, which it makes if it has none; then "NAME done DIGEST", or
+                      "NAME refused CODE: TEXT" after which it has no group of that name
+go on NAME RANK,... MIN OPS SCALE
+                      makes a group that goes on without lost ranks, as long as MIN are left, and reduces OPS times
+                      in it: a line "NAME op NUMBER CONTRIBUTORS VALUES DIGEST SECONDS" for each, with how many
+                      contributors there were at least and at most, and all values of the result; then "NAME over",
+                      or "NAME refused CODE: TEXT". Each element of a rank's contribution is its number and one. SCALE:
+                      1 or 0, scale_sums
+leave                 leaves the job and ends
 """
 
 import argparse
+import array
 import hashlib
 import sys
+import time
 from ctypes import byref, c_uint32, c_void_p
 
 from rank_program import GroupOptions, Library, Refused, WorkerOptions, all_reduce, make_input
 
 COUNT = 300_000  # several chunks
+LARGE_COUNT = 6_553_600  # 25 MiB: a kill comes inside an op
+CHUNK_STEP = 997  # of the elements that are looked at: far less than a chunk has
 
 
 class OpenRank:
@@ -24,6 +34,7 @@ class OpenRank:
             scheduler=options.scheduler.encode(),
             job_name=options.job.encode(),
             timeout_ms=60_000,
+            net_device=options.net_device.encode(),
             network_only=options.network_only,
             min_servers=1,
             min_ranks=options.min_ranks,
@@ -49,6 +60,26 @@ class OpenRank:
             raise
         return hashlib.sha256(data.tobytes()).hexdigest()
 
+    def go_on(self, name: str, ranks: list[int], min_ranks: int, ops: int, scale: int) -> None:
+        group, members = c_void_p(), (c_uint32 * len(ranks))(*ranks)
+        options = GroupOptions(
+            name=name.encode(), ranks=members, rank_count=len(ranks), min_ranks=min_ranks, scale_sums=scale
+        )
+        self.library.call("shoal_group_create", self.worker, byref(options), byref(group))
+        self.groups[name] = group
+        print(f"{name} open", flush=True)
+        for number in range(ops):
+            data = array.array("f", [self.rank + 1.0]) * LARGE_COUNT
+            begin = time.monotonic()
+            least, most = all_reduce(self.library, group, data, "float32", timeout_ms=60_000)
+            seconds = time.monotonic() - begin
+            # A set of all of them takes long.
+            values = sorted(set(memoryview(data)[::CHUNK_STEP].tolist()) | {data[0], data[-1]})
+            digest = hashlib.sha256(data.tobytes()).hexdigest()
+            told = ",".join(f"{value:.9g}" for value in values)
+            print(f"{name} op {number} {least}-{most} {told} {digest} {seconds:.3f}", flush=True)
+        print(f"{name} over", flush=True)
+
     def leave(self) -> None:
         for group in self.groups.values():
             self.library.handle.shoal_group_close(group)
@@ -63,6 +94,7 @@ def main() -> int:
     parser.add_argument("--min-ranks", type=int, default=1)
     parser.add_argument("--identity", default="")
     parser.add_argument("--network-only", action="store_true")
+    parser.add_argument("--net-device", default="")
     options = parser.parse_args()
     try:
         rank = OpenRank(Library(options.library), options)
@@ -74,6 +106,12 @@ def main() -> int:
         words = line.split()
         if words[0] == "leave":
             break
+        if words[0] == "go":
+            try:
+                rank.go_on(words[2], [int(number) for number in words[3].split(",")], *map(int, words[4:]))
+            except Refused as refused:
+                print(f"{words[2]} refused {refused}", flush=True)
+            continue
         name, ranks = words[1], [int(number) for number in words[2].split(",")]
         try:
             print(f"{name} done {rank.reduce(name, ranks)}", flush=True)

@@ -74,6 +74,8 @@ class GroupOptions(Structure):
         ("timeout_ms", c_uint64),
         ("wire", c_int),
         ("node_reduce", c_int),
+        ("min_ranks", c_uint32),
+        ("scale_sums", c_uint32),
     ]
 
 
@@ -143,13 +145,19 @@ def make_input(rank: int, round_number: int, count: int, dtype: str = "float32")
     return array.array("f", bytes(values))
 
 
-def all_reduce(library: Library, group: c_void_p, data: array.array, dtype: str, timeout_ms: int) -> None:
+def all_reduce(
+    library: Library, group: c_void_p, data: array.array, dtype: str, timeout_ms: int
+) -> tuple[int, int]:
+    """Returns how many ranks contributed at least and at most."""
     memory = (ctypes.c_char * (len(data) * data.itemsize)).from_buffer(data)
     options = AllReduceOptions(dtype=TYPES[dtype], op=SUM, timeout_ms=timeout_ms)
     operation = c_void_p()
     library.call("shoal_all_reduce", group, memory, c_uint64(len(data)), byref(options), byref(operation))
     try:
         library.call("shoal_op_wait", operation, c_uint64(NO_LIMIT_MS))
+        least, most = c_uint32(), c_uint32()
+        library.handle.shoal_op_contributors(operation, byref(least), byref(most))
+        return least.value, most.value
     finally:
         library.handle.shoal_op_release(operation)
 

@@ -1,6 +1,8 @@
 """An open job goes on with the ranks it has: they are killed, leave, come, and the others reduce on. Real processes."""
 
 import pathlib
+import random
+import re
 import signal
 import sys
 import time
@@ -14,6 +16,8 @@ PROGRAM = pathlib.Path(__file__).with_name("open_rank_program.py")
 LEASE_TTL_MS = 2000
 # From the kill of a process to the error that its group's ops have on the other ranks: no lease.
 TOLD_WITHIN_S = 1 * TIME_FACTOR
+
+OPS = 60  # in groups that go on
 
 Ranks = dict[int, Process]
 
@@ -109,13 +113,86 @@ def test_with_too_few_left_the_job_fails_by_name(cluster: Cluster, ranks: Ranks)
     for victim, is_over in ((2, False), (1, True)):
         ranks.pop(victim).send(signal.SIGKILL)
         cluster.wait_until(
-            lambda over=is_over: (only_job(cluster)["state"] == "failed") is over
-            and int(only_job(cluster)["world_size"]) == len(ranks),
+            lambda over=is_over: (
+                (only_job(cluster)["state"] == "failed") is over and int(only_job(cluster)["world_size"]) == len(ranks)
+            ),
             "the job has lost the rank",
         )
     assert "1 rank: 0 left, and the job needs 2" in only_job(cluster)["failure"]
     ranks[0].say("reduce second 0")
     ranks[0].wait_for_line("^second refused ABORTED: .*the job needs 2")
+
+
+def ops_of(process: Process, name: str) -> list[re.Match[str]]:
+    pattern = re.compile(rf"^{name} op (\d+) (\d+)-(\d+) (\S+) (\w+) [\d.]+$", re.MULTILINE)
+    return list(pattern.finditer(process.output))
+
+
+def go_on(ranks: Ranks, name: str, min_ranks: int, ops: int, scale: int) -> None:
+    for process in ranks.values():
+        process.say(f"go on {name} {','.join(map(str, sorted(ranks)))} {min_ranks} {ops} {scale}")
+    for process in ranks.values():
+        process.wait_for_line(f"^{name} open$")
+
+
+@pytest.mark.parametrize("network", [[], ["--network-only"]], ids=["shared memory", "network"])
+@pytest.mark.parametrize("scale", [0, 1], ids=["sum of those that are left", "scaled to all"])
+def test_an_op_ends_with_the_ranks_that_are_left(cluster: Cluster, ranks: Ranks, network: list[str], scale: int):
+    cluster.start_server("beta")
+    for _ in range(4):
+        add_rank(cluster, ranks, *network)
+    go_on(ranks, "group", min_ranks=2, ops=OPS, scale=scale)
+    ranks[0].wait_for_line("^group op 3 ")
+    left = dict(ranks)
+    sums = [10.0]  # of 1, 2, 3 and 4
+    for victim in (1, 3):
+        time.sleep(random.uniform(0, 0.1))
+        left.pop(victim).send(signal.SIGKILL)
+        seen = len(ops_of(left[0], "group"))
+        left[0].wait_for_line(f"^group op {seen + 3} ")
+        mean = sum(rank + 1.0 for rank in left) / len(left)
+        sums.append(mean * (len(ranks) if scale else len(left)))
+    for process in left.values():
+        process.wait_for_line("^group over$")
+    told = {rank: ops_of(process, "group") for rank, process in left.items()}
+    assert [len(ops) for ops in told.values()] == [OPS] * len(left)
+    for of_ranks in zip(*told.values()):
+        assert len({op.groups() for op in of_ranks}) == 1, "all have the same bits"
+        least, most, values = int(of_ranks[0].group(2)), int(of_ranks[0].group(3)), of_ranks[0].group(4).split(",")
+        expected = sums[4 - most : 5 - least]
+        fits = [any(float(value) == pytest.approx(each) for each in expected) for value in values]
+        assert all(fits), (values, expected)
+    assert [ops[-1].group(2) for ops in told.values()] == ["2"] * len(left)
+    moved = [event["reason"] for event in cluster.events() if event["kind"] == "group-moved"]
+    assert any("3 of its 4 ranks: rank 1 was lost" in reason for reason in moved), moved
+    assert any("2 of its 4 ranks: rank 3 was lost" in reason for reason in moved), moved
+
+
+def test_a_group_that_goes_on_ends_by_name_with_too_few(cluster: Cluster, ranks: Ranks):
+    for _ in range(3):
+        add_rank(cluster, ranks)
+    go_on(ranks, "group", min_ranks=3, ops=10_000, scale=0)
+    ranks[0].wait_for_line("^group op 2 ")
+    ranks.pop(2).send(signal.SIGKILL)
+    for process in ranks.values():
+        process.wait_for_line("^group refused ABORTED: .*rank 2 was lost.* it has 2 ranks left, and needs 3")
+    assert len(reduce(ranks, "second")) == 1  # the job goes on
+
+
+def test_a_rank_that_was_taken_for_lost_is_kept_out(cluster: Cluster, ranks: Ranks):
+    for _ in range(3):
+        add_rank(cluster, ranks)
+    go_on(ranks, "group", min_ranks=1, ops=OPS, scale=0)
+    ranks[0].wait_for_line("^group op 2 ")
+    ranks[2].send(signal.SIGSTOP)
+    try:
+        for rank in (0, 1):
+            ranks[rank].wait_for_line("^group over$")
+    finally:
+        ranks[2].send(signal.SIGCONT)
+    ranks[2].wait_for_line("^group refused (FAILED_PRECONDITION|ABORTED): ")
+    assert ops_of(ranks[0], "group")[-1].group(2) == "2"
+    assert {op.group(5) for op in ops_of(ranks[0], "group")} == {op.group(5) for op in ops_of(ranks[1], "group")}
 
 
 def test_an_open_job_and_one_of_fixed_size_do_not_share_a_name(cluster: Cluster, ranks: Ranks):

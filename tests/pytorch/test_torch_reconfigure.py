@@ -14,6 +14,9 @@ import device_under_test
 import pytest
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import shoal
 from hosts.process import TIME_FACTOR
 from rank_processes import Failure, run_ranks
 from torch_cluster import Cluster
@@ -33,14 +36,15 @@ LEASE_S = 5  # of the scheduler's clients, unless it is told another one
 class Group:
     """The default group of this process, which has no ranks at first, and the other processes' handles."""
 
-    def __init__(self, store_port: int, backend: str, timeout: datetime.timedelta = TIMEOUT):
+    def __init__(self, store_port: int, backend: str, options: shoal.GroupOptions | None = None):
         self.process, processes = int(os.environ["TEST_RANK"]), int(os.environ["TEST_RANKS"])
         self.store = dist.TCPStore("127.0.0.1", store_port, is_master=False, timeout=TIMEOUT)
         # Gloo meets by way of the store, so that it needs one that all have; to Shoal it means nothing.
         store = dist.PrefixStore("of the group", self.store) if backend == "gloo" else dist.HashStore()
         dist.init_process_group(
-            backend, store=store, rank=self.process, world_size=processes, timeout=timeout, enable_reconfigure=True
-        )
+            backend, store=store, rank=self.process, world_size=processes, timeout=TIMEOUT, enable_reconfigure=True,
+            pg_options=options,
+        )  # fmt: skip
         self.backend = dist.get_backend_impl(dist.group.WORLD, torch.device("cpu"))
         assert dist._supports_reconfigure() and self.backend.supports_reconfigure
 
@@ -355,8 +359,6 @@ def begin_without(_make_group: Callable, store_port: int, variable: str, way: st
     os.environ.pop(variable, None)
     options = None
     if way == "options of a group":
-        import shoal
-
         options = shoal.GroupOptions()
         options.enable_reconfigure = True
     elif way == "options of the inner backend":
@@ -423,9 +425,7 @@ def reduce_on_devices(_make_group: Callable, store_port: int) -> None:
 
 def test_on_devices_the_error_is_there_when_the_device_is_synchronized(cluster, store):
     device_under_test.build()
-    results = run(
-        cluster, store, 3, reduce_on_devices, environment=device_under_test.ENVIRONMENT, expect_failures=True
-    )
+    results = run(cluster, store, 3, reduce_on_devices, environment=device_under_test.ENVIRONMENT, expect_failures=True)
     assert results[:2] == [None, None], results
 
 
@@ -457,3 +457,76 @@ def test_thirty_rosters_leave_nothing_behind(cluster, store):
     for threads, files in run(cluster, store, 2, count_what_stays):
         assert max(threads[20:]) <= max(threads[:10]), threads
         assert max(files[20:]) <= max(files[:10]), files
+
+
+def train_through_losses(_make_group: Callable, store_port: int, scale_sums: bool) -> list[float]:
+    """Of the gradient of each step. That of a rank alone is its number and one."""
+    options = shoal.GroupOptions(on_rank_loss="continue", min_ranks=2, scale_sums=scale_sums)
+    group = Group(store_port, "shoal", options=options)
+    group.become(1, [0, 1, 2, 3])
+    model = DistributedDataParallel(torch.nn.Linear(1000, 100, bias=False), broadcast_buffers=False)
+    gradients = []
+    for step in range(12):
+        if group.process == 3 and step == 4 or group.process == 1 and step == 8:
+            os.kill(os.getpid(), signal.SIGKILL)
+        model.zero_grad()
+        model(torch.full((1, 1000), group.process + 1.0)).sum().backward()
+        gradient = model.module.weight.grad
+        assert (gradient == gradient[0, 0]).all()
+        gradients.append(float(gradient[0, 0]))
+    work = dist.all_reduce(torch.ones(1000), async_op=True)
+    work.wait()
+    assert work.contributors == (2, 2)
+    tensor = torch.full((1000,), group.process + 1.0)
+    dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+    assert (tensor == 2).all()  # of 1 and 3
+    assert group.backend.get_error() == ErrorType.SUCCESS
+    return gradients
+
+
+@pytest.mark.parametrize("scale_sums", [True, False])
+def test_a_step_goes_on_with_the_ranks_that_are_left(cluster, store, scale_sums):
+    results = run(cluster, store, 4, train_through_losses, scale_sums, expect_failures=True)
+    assert [isinstance(result, Failure) for result in results] == [False, True, False, True], results
+    # DistributedDataParallel divides by four, whoever is left.
+    means = [2.5] * 4 + [2.0] * 4 + [2.0] * 4
+    if not scale_sums:
+        means = [2.5] * 4 + [1.5] * 4 + [1.0] * 4
+    for result in (results[0], results[2]):
+        assert result == pytest.approx(means)
+
+
+def lose_too_many(_make_group: Callable, store_port: int) -> str:
+    options = shoal.GroupOptions(on_rank_loss="continue", min_ranks=3)
+    group = Group(store_port, "shoal", options=options)
+    group.become(1, [0, 1, 2])
+    check_collectives([0, 1, 2], group.process)
+    if group.process == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(dist.DistBackendError) as raised:
+        for _ in range(1000):
+            dist.all_reduce(torch.ones(ELEMENTS))
+    assert group.backend.get_error() == ErrorType.REMOTE_ERROR
+    group.become(2, [0, 1])  # the next roster needs no more than it has
+    check_collectives([0, 1], group.process)
+    return str(raised.value)
+
+
+def test_with_too_few_ranks_left_the_group_fails_and_gets_others(cluster, store):
+    results = run(cluster, store, 3, lose_too_many, expect_failures=True)
+    for message in results[:2]:
+        assert "rank 2 was lost" in message and "it has 2 ranks left, and needs 3" in message
+
+
+def ask_to_continue_without_rosters(_make_group: Callable) -> None:
+    options = shoal.GroupOptions(on_rank_loss="continue")
+    with pytest.raises(ValueError, match='on_rank_loss="continue".*pass enable_reconfigure=True'):
+        dist.init_process_group("shoal", store=dist.HashStore(), rank=0, world_size=1, pg_options=options)
+    with pytest.raises(ValueError, match="on_rank_loss='go on'"):
+        shoal.GroupOptions(on_rank_loss="go on")
+    with pytest.raises(ValueError, match="min_ranks=0"):
+        shoal.GroupOptions(on_rank_loss="continue", min_ranks=0)
+
+
+def test_a_fixed_group_does_not_go_on(cluster):
+    run_ranks(1, ask_to_continue_without_rosters, environment=cluster.environment(), init=False)

@@ -1,5 +1,6 @@
 """One rank of a replica group under torchft: trains a small model, and says on each step what came of it, as one JSON
-object a line. What it is told by its standard input ("stop") ends the training after the step."""
+object a line. A line on its standard input ends the training after the step; with --on-call the first one begins it.
+"""
 
 import argparse
 import datetime
@@ -26,6 +27,8 @@ parser.add_argument("--group", choices=["gloo", "shoal", "native"], default="sho
 parser.add_argument("--inside", choices=["flat", "ddp", "hsdp", "local_sgd", "diloco"], default="flat")
 parser.add_argument("--min-replicas", type=int, default=1)
 parser.add_argument("--step-ms", type=float, default=20)
+parser.add_argument("--hidden", type=int, default=64)
+parser.add_argument("--on-call", action="store_true")
 options = parser.parse_args()
 
 TIMEOUT = datetime.timedelta(seconds=30)
@@ -67,6 +70,22 @@ def all_reduce_gradients(manager: torchft.Manager, model: nn.Module) -> None:
         gradient.copy_(part.view_as(gradient))
 
 
+def note_reconfigurations(group: object) -> None:
+    """Says how long each took. Of a native group nothing in Python is called."""
+    if not isinstance(group, torchft.process_group.ProcessGroup):
+        return
+    name = "reconfigure" if hasattr(group, "reconfigure") else "configure"
+    reconfigure = getattr(group, name)
+
+    def timed(*arguments: object, **named: object) -> object:
+        begin = time.monotonic()
+        result = reconfigure(*arguments, **named)
+        say("reconfigured", seconds=time.monotonic() - begin)
+        return result
+
+    setattr(group, name, timed)
+
+
 class Reducer:
     """Of HSDP: the hook that FSDP2 calls with each shard's gradients when its replica group has summed them."""
 
@@ -79,6 +98,9 @@ class Reducer:
 
 def main() -> None:
     torch.set_num_threads(1)
+    if options.on_call:
+        say("loaded")
+        sys.stdin.readline()
     store = make_store()
     if WORLD_SIZE > 1:
         dist.init_process_group(
@@ -86,7 +108,7 @@ def main() -> None:
         )
     group = make_group()
     torch.manual_seed(0)
-    model: nn.Module = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 1))
+    model: nn.Module = nn.Sequential(nn.Linear(32, options.hidden), nn.Tanh(), nn.Linear(options.hidden, 1))
     teacher = nn.Linear(32, 1)
     if options.inside == "hsdp":
         from torch.distributed.device_mesh import init_device_mesh
@@ -109,6 +131,7 @@ def main() -> None:
         replica_id=options.replica, lighthouse_addr=options.lighthouse, hostname="127.0.0.1",
         rank=RANK, world_size=WORLD_SIZE, store_addr="127.0.0.1", store_port=store.port,
     )  # fmt: skip
+    note_reconfigurations(group)
     trained = model
     if options.inside == "ddp":
         trained = torchft.DistributedDataParallel(manager, model)

@@ -78,8 +78,23 @@ std::shared_ptr<const ShardMap> Cluster::Map(Epoch epoch) const {
 std::shared_ptr<const ShardMap> Cluster::NextMap() { return Map(Epoch(++epoch_)); }
 
 void Cluster::MoveGroup(uint64_t id) {
+  std::vector<Rank> lost;
+  for (uint32_t w = 0; options_.min_ranks > 0 && w < workers_.size(); ++w) {
+    if (workers_[w].loop == nullptr) lost.emplace_back(w);
+  }
+  MoveGroup(id, std::move(lost));
+}
+
+void Cluster::MoveGroupWithout(uint64_t id, uint32_t worker) { MoveGroup(id, {Rank(worker)}); }
+
+void Cluster::MoveGroup(uint64_t id, std::vector<Rank> lost) {
   const std::shared_ptr<const ShardMap> map = NextMap();
-  for (uint32_t w = 0; w < workers_.size(); ++w) Command(w, MoveGroupCommand{IdOf(id, w % rails()), map});
+  const Roster roster(static_cast<uint32_t>(workers_.size()) / rails(), std::move(lost));
+  for (uint32_t w = 0; w < workers_.size(); ++w) {
+    const GroupId rail = IdOf(id, w % rails());
+    Command(w,
+            MoveGroupCommand{.group = rail, .map = map, .sealed_roster = SealRoster(key_, rail, map->epoch(), roster)});
+  }
 }
 
 void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> members) {
@@ -118,6 +133,8 @@ std::shared_ptr<GroupInfo> Cluster::MakeInfo(uint64_t id, const std::vector<uint
   info->max_chunk_bytes = token.max_chunk_bytes;
   info->look_ahead_chunks = options_.look_ahead_chunks;
   info->wire = options_.wire;
+  info->min_ranks = options_.min_ranks;
+  info->scales_sums = options_.scales_sums;
   info->token.assign(bytes.begin(), bytes.end());
   info->map = Map(token.epoch);
   if (options_.workers_per_node == 0) return info;

@@ -32,6 +32,8 @@ struct ClusterOptions {
   std::vector<uint32_t> weights;  // of the servers; empty: equal
   uint32_t look_ahead_chunks = 0;
   uint32_t credit_chunks = 0;  // 0: as the servers like
+  uint32_t min_ranks = 0;      // GroupInfo's, as is the next one
+  bool scales_sums = false;
   uint64_t slot_memory_bytes = 48 << 20;
   std::optional<uint64_t> slot_memory_of_last_server_bytes;  // nullopt: as the others
   // So many workers in a row are on one node, and groups have rails; 0: each worker is on a node of its own. Every
@@ -57,8 +59,11 @@ class Cluster {
   // A map of the servers that are alive and have not left, of the next epoch, as the scheduler would make it. Epochs
   // count from 2.
   std::shared_ptr<const ShardMap> NextMap();
-  // Gives the workers the next map.
+  // Gives the workers the next map; a group that goes on without lost ranks, that has all, goes on without those that
+  // were killed.
   void MoveGroup(uint64_t id);
+  // The same, but without that worker.
+  void MoveGroupWithout(uint64_t id, uint32_t worker);
   void Submit(uint32_t worker, uint16_t handle, uint64_t ticket, std::span<std::byte> data, DataType dtype, ReduceOp op,
               double premul_factor = 1.0, uint64_t timeout_ns = kNoDeadline);
   void Command(uint32_t worker, WorkerCommand command);
@@ -77,6 +82,7 @@ class Cluster {
   void DrainServer(uint32_t server) { servers_[server].loop->SetDraining(true); }
   // The server is in no map from now on, as if it had left the cluster.
   void TakeOutOfMaps(uint32_t server) { servers_[server].has_left = true; }
+  void PutIntoMaps(uint32_t server) { servers_[server].has_left = false; }
 
   // The outcome of an op or group; nullptr while there is none.
   const OpDone* Done(uint32_t worker, uint64_t ticket) const;
@@ -122,6 +128,7 @@ class Cluster {
   bool AnyCanGoOn();
   bool RunInTurnUntil(const std::function<bool()>& done);
   std::shared_ptr<const ShardMap> Map(Epoch epoch) const;  // of the servers that are alive
+  void MoveGroup(uint64_t id, std::vector<Rank> lost);
 
   ClusterOptions options_;
   std::mt19937_64 random_;

@@ -128,6 +128,9 @@ class CallerOp {
   // Of an op that is done.
   const absl::Status& status() const { return status_; }
   uint64_t duration_ns() const { return duration_ns_; }
+  // Of a complete op; set before that by whoever completes it.
+  Contributors contributors() const { return contributors_; }
+  void SetContributors(Contributors contributors) { contributors_ = contributors; }
 
  private:
   const std::shared_ptr<CallerGroup> group_;
@@ -144,6 +147,7 @@ class CallerOp {
   std::atomic<bool> done_ = false;
   absl::Status status_;
   uint64_t duration_ns_ = 0;
+  Contributors contributors_;
 };
 
 // Completed ops that somebody wants to be told of, in the order of completion.

@@ -380,6 +380,7 @@ void IoThread::Deliver(const OpDone& outcome) {
       on_group_failed_(op->group(), outcome.status);
     }
   }
+  if (outcome.status.ok()) op->SetContributors(outcome.contributors);
   Complete(op, outcome.status, outcome.duration_ns);
 }
 

@@ -200,6 +200,8 @@ absl::StatusOr<GroupOptions> ReadGroupOptions(const shoal_group_options* options
       .timeout_ms = options->timeout_ms,
       .wire = *wire,
       .node_reduce = asks ? std::optional(*node_reduce) : std::nullopt,
+      .min_ranks = options->min_ranks,
+      .scales_sums = options->scale_sums != 0,
   };
 }
 
@@ -453,6 +455,13 @@ shoal_code shoal_op_notify(shoal_op* op, uint64_t user_data, shoal_error* error)
 
 uint64_t shoal_op_duration_ns(const shoal_op* op) {
   return op != nullptr && op->op->done() ? op->op->duration_ns() : 0;
+}
+
+void shoal_op_contributors(const shoal_op* op, uint32_t* least, uint32_t* most) {
+  const bool is_known = op != nullptr && op->op->done();
+  const shoal::Contributors contributors = is_known ? op->op->contributors() : shoal::Contributors();
+  if (least != nullptr) *least = contributors.least;
+  if (most != nullptr) *most = contributors.most;
 }
 
 void shoal_op_release(shoal_op* op) {

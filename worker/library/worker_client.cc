@@ -290,6 +290,8 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .min_servers = options_.min_servers,
                                 .wire = group.wire,
                                 .checksums = options_.checksums,
+                                .min_ranks = group.min_ranks,
+                                .scales_sums = group.scales_sums,
                                 .node_reduce = NodeReduceRequestOf(node_reduce, CanNodeReduce(node_reduce))};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();

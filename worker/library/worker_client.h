@@ -61,6 +61,8 @@ struct GroupOptions {
   uint64_t timeout_ms = 0;       // 0: the worker's
   WireFormat wire = WireFormat::kAsIs;
   std::optional<NodeReduceChoice> node_reduce;  // none: the worker's
+  uint32_t min_ranks = 0;                       // GroupInfo's, as is the next one
+  bool scales_sums = false;
 };
 
 // Where a tensor on a device is.

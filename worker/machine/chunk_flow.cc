@@ -19,8 +19,9 @@ bool ResultFits(const WorkerOp& op, const GroupInfo& group, const FrameHeader& h
          header.reduce_op == op.command().reduce_op && header.bucket_elements == layout.element_count() &&
          header.chunk.value() < layout.chunk_count() &&
          header.first_element == layout.plan().FirstElement(header.chunk) &&
-         header.chunk_elements == layout.plan().ElementCount(header.chunk) && header.contributors == group.size() &&
-         payload_bytes == uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
+         header.chunk_elements == layout.plan().ElementCount(header.chunk) &&
+         (header.contributors == group.size() || (group.min_ranks > 0 && header.contributors < group.size())) &&
+         header.contributors > 0 && payload_bytes == uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
 }
 
 }  // namespace
@@ -33,9 +34,10 @@ ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const
       tally_(*shared.tally),
       staging_(info_, options_.staging_arena),
       ops_(info_->id),
+      sealed_roster_(info_->sealed_roster),
       links_(handle_, generation, info_->map, ops_.first(), &connections_),
       server_waits_(shared.server_waits, info_->id, *info_->map),
-      results_(&staging_) {
+      results_(&staging_, info_->size()) {
   tally_.NoteEpoch(links_.epoch());
 }
 
@@ -46,6 +48,10 @@ void ChunkFlow::Sign(FrameType type, FrameHeader* header) const {
   header->rank = info_->rank;
   header->landed_watermark = landed_watermark();
   header->commit_watermark = commit_watermark();
+}
+
+bool ChunkFlow::Scales(const FrameHeader& header) const {
+  return info_->scales_sums && header.reduce_op == ReduceOp::kSum && header.dtype <= DataType::kBfloat16;
 }
 
 FrameHeader ChunkFlow::Header(FrameType type) const {
@@ -62,7 +68,7 @@ void ChunkFlow::Greet(uint32_t shard, WorkerActions* actions) {
   link.Greet(landed_watermark());
   FrameHeader header = Header(FrameType::kHello);
   header.op = newest_result();
-  actions->push_back(WorkerSendNoteAction{link.peer(), MakeHello(header, info_->token)});
+  actions->push_back(WorkerSendNoteAction{link.peer(), MakeHello(header, info_->token, sealed_roster_)});
 }
 
 absl::Status ChunkFlow::Welcome(uint32_t shard, uint32_t credit_chunks) {
@@ -176,6 +182,7 @@ void ChunkFlow::SendChunk(uint32_t shard, uint16_t cell, const WorkerOp& op, con
   const ChunkNumber chunk = link.chunk(cell).place().chunk;
   FrameHeader header = op.HeaderOf(chunk);
   Sign(FrameType::kPush, &header);
+  header.scaled_to_all = Scales(header);
   header.in_one_go = link.chunk(cell).pace().in_one_go;
   header.in_flight = link.chunk(cell).pace().in_flight;
   const uint64_t bytes = op.layout().BytesOnWire(chunk);
@@ -200,7 +207,7 @@ void ChunkFlow::SendCommitNotes(WorkerActions* actions) {
 
 absl::Status ChunkFlow::OnOffered(uint32_t shard, const FrameHeader& header, const TransportEvent& event,
                                   WorkerActions* actions) {
-  const WorkerOp* op = header.epoch == links_.epoch() ? ops_.Find(header.op) : nullptr;
+  WorkerOp* op = header.epoch == links_.epoch() ? ops_.Find(header.op) : nullptr;
   if (op != nullptr) results_.Commit(header.commit_watermark);
   ShardLink& link = links_[shard];
   const std::optional<uint16_t> cell = op == nullptr ? std::nullopt : link.FindCell({header.op, header.chunk});
@@ -215,6 +222,7 @@ absl::Status ChunkFlow::OnOffered(uint32_t shard, const FrameHeader& header, con
     return absl::InternalError(absl::StrCat(connections_.Describe(link.connection()), " sent a result for op ",
                                             header.op.value(), " that does not fit what was pushed"));
   }
+  op->NoteContributors(header.chunk, header.contributors, info_->size());
   link.chunk(*cell).Hold(event.offer);
   TakeHeldResult(shard, *cell, actions);
   return absl::OkStatus();
@@ -381,7 +389,10 @@ absl::Status ChunkFlow::EndOpIfDone(WorkerOp* op, Now now, WorkerActions* action
 void ChunkFlow::ReportOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions) {
   if (op->reported()) return;
   op->Report();
-  if (!info_->is_rail()) actions->push_back(tally_.CountOp(op->command(), status, now));
+  if (info_->is_rail()) return;
+  OpDone done = tally_.CountOp(op->command(), status, now);
+  done.contributors = op->ContributorsOf(info_->size());
+  actions->push_back(std::move(done));
 }
 
 void ChunkFlow::AdvanceWatermark(Now now) {
@@ -419,7 +430,8 @@ void ChunkFlow::Fail(absl::Status why, Now now, WorkerActions* actions) {
 
 // ---- from epoch to epoch ----
 
-void ChunkFlow::MoveTo(std::shared_ptr<const ShardMap> map, uint16_t generation, Now now, WorkerActions* actions) {
+void ChunkFlow::MoveTo(MoveGroupCommand next, uint16_t generation, Now now, WorkerActions* actions) {
+  const std::shared_ptr<const ShardMap>& map = next.map;
   for (ShardLink& link : links_) {
     const bool stays = std::any_of(map->shards().begin(), map->shards().end(), [&](const Shard& shard) {
       return shard.address == connections_.address(link.connection());
@@ -428,7 +440,8 @@ void ChunkFlow::MoveTo(std::shared_ptr<const ShardMap> map, uint16_t generation,
     for (const OfferId offer : link.DropHeld()) actions->push_back(WorkerDeclineAction{offer});
   }
   results_.LeaveEpoch(links_, ops_);
-  EpochLinks fresh(handle_, generation, std::move(map), ops_.first(), &connections_);
+  sealed_roster_ = std::move(next.sealed_roster);
+  EpochLinks fresh(handle_, generation, map, ops_.first(), &connections_);
   retired_.Add(std::exchange(links_, std::move(fresh)), now.monotonic_ns + options_.force_after_ns);
   ops_.Deal(links_.map());
   server_waits_.MoveTo(links_.map());
@@ -470,7 +483,7 @@ void ChunkFlow::SendHandOver(uint16_t index, WorkerActions* actions) {
   const ResultKeeper::HandOver& hand_over = results_.FindHandOver(index);
   FrameHeader header = hand_over.header;
   Sign(FrameType::kPush, &header);
-  header.contributors = info_->size();
+  header.scaled_to_all = Scales(header);
   tally_.CountHandOver();
   results_.NoteSent(index);
   actions->push_back(WorkerSendAction{.peer = hand_over.connection.peer(),

@@ -126,7 +126,7 @@ class ChunkFlow {
 
   // Goes over to another map: chunks whose result is not here are pushed again, to their new owners. The links of the
   // new epoch have generation `generation` and are to be greeted.
-  void MoveTo(std::shared_ptr<const ShardMap> map, uint16_t generation, Now now, WorkerActions* actions);
+  void MoveTo(MoveGroupCommand next, uint16_t generation, Now now, WorkerActions* actions);
   // Tells the servers, declines what is held, and reports each op as soon as its memory is free.
   void Fail(absl::Status why, Now now, WorkerActions* actions);
   // OK: the group has not failed.
@@ -147,6 +147,8 @@ class ChunkFlow {
   static OperationToken TokenOf(const DeviceCopyToken& copy) {
     return {copy.group.value(), copy.generation, copy.shard, copy.cell};
   }
+  // Of a chunk's push: a sum that is to be scaled up where contributions are missing.
+  bool Scales(const FrameHeader& header) const;
   // Puts into the header what every message says of this rank.
   void Sign(FrameType type, FrameHeader* header) const;
 
@@ -181,6 +183,7 @@ class ChunkFlow {
   WorkerTally& tally_;
   GroupStaging staging_;
   OpQueue ops_;
+  std::vector<std::byte> sealed_roster_;  // of the epoch (GroupInfo)
   EpochLinks links_;
   GroupServerWaits server_waits_;
   RetiredLinks retired_;

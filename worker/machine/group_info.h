@@ -35,10 +35,14 @@ struct GroupInfo {
   double busiest_port = 1;         // core/flow_plan.h
   double busiest_link = 1;         // core/flow_plan.h
   WireFormat wire = WireFormat::kAsIs;
+  // Above 0: it goes on without ranks that are lost, as long as so many are left.
+  uint32_t min_ranks = 0;
+  bool scales_sums = false;      // a sum without the contributions of some is scaled up to all of the group
   std::vector<std::byte> token;  // in wire form
   // Of the epoch in which the scheduler answered, which is a later one than the token's if the group has moved by then.
   // Empty if the group has no servers (kNodeAlone).
   std::shared_ptr<const ShardMap> map;
+  std::vector<std::byte> sealed_roster;  // of the same epoch (core/token.h); empty: all of its ranks
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::string meeting_name;  // under which the ranks of one node meet; empty where they do not (kFlat)
 

@@ -7,6 +7,12 @@
 
 namespace shoal {
 
+FrameHeader ResultKeeper::HeaderOfResult(const WorkerOp& op, ChunkNumber chunk) const {
+  FrameHeader header = op.HeaderOf(chunk);
+  header.contributors = op.ContributorsOf(chunk, group_size_);
+  return header;
+}
+
 bool ResultKeeper::NoteLanded(ChunkPlace landed) {
   newest_result_ = std::max(newest_result_, landed.op);
   if (landed <= settle_until_) {
@@ -57,7 +63,7 @@ absl::Status ResultKeeper::Keep(WorkerOp* op, const EpochLinks& links, WorkerAct
     if (!memory.ok()) return memory.status();
     const DeviceCopyToken token = links.CopyOf(DeviceCopyKind::kKept, /*shard=*/0, /*cell=*/0, op->number());
     if (!GroupStaging::FromTensor(token, *op, chunk, *memory, /*place=*/0, actions)) op->StartOperation();
-    retained_.push_back({op->HeaderOf(chunk), *std::move(memory)});
+    retained_.push_back({HeaderOfResult(*op, chunk), *std::move(memory)});
   }
   return absl::OkStatus();
 }
@@ -78,7 +84,7 @@ absl::StatusOr<std::optional<uint16_t>> ResultKeeper::OnAsk(WorkerOp* op, ChunkP
   const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = staging_.TakeChunk(op->on_device());
   if (!memory.ok()) return memory.status();
   const std::optional<uint16_t> index = StartHandOver(
-      {.memory = *memory, .connection = links[shard].UseOfConnection(), .header = op->HeaderOf(place.chunk)});
+      {.memory = *memory, .connection = links[shard].UseOfConnection(), .header = HeaderOfResult(*op, place.chunk)});
   if (!index.has_value()) return std::nullopt;
   const DeviceCopyToken token = links.CopyOf(DeviceCopyKind::kHandOver, shard, *index, place.op);
   if (GroupStaging::FromTensor(token, *op, place.chunk, *memory, /*place=*/0, actions)) return index;

@@ -32,7 +32,7 @@ namespace shoal {
 
 class ResultKeeper {
  public:
-  explicit ResultKeeper(GroupStaging* staging) : staging_(*staging) {}
+  ResultKeeper(GroupStaging* staging, uint32_t group_size) : staging_(*staging), group_size_(group_size) {}
 
   // ---- which results some rank may lack ----
 
@@ -59,7 +59,7 @@ class ResultKeeper {
   struct HandOver {
     std::shared_ptr<StagingMemory> memory;  // its place 0; null: the entry is free
     Connections::Use connection;
-    FrameHeader header;            // WorkerOp::HeaderOf
+    FrameHeader header;            // HeaderOfResult
     bool is_in_transport = false;  // else a device still fills it
   };
 
@@ -78,15 +78,18 @@ class ResultKeeper {
 
  private:
   struct Result {
-    FrameHeader header;                     // WorkerOp::HeaderOf
+    FrameHeader header;                     // HeaderOfResult
     std::shared_ptr<StagingMemory> memory;  // its place 0, as it crosses the wire
   };
 
+  // WorkerOp::HeaderOf, and how many contributions the result has.
+  FrameHeader HeaderOfResult(const WorkerOp& op, ChunkNumber chunk) const;
   // Chunks of an op that all landed here, whose results some rank may lack. Valid until the next call.
   std::span<const ChunkNumber> TakeUnproven(OpNumber op, const EpochLinks& links);
   std::optional<uint16_t> StartHandOver(HandOver hand_over);
 
   GroupStaging& staging_;
+  const uint32_t group_size_;
   ChunkPlace newest_pushed_;  // of all epochs
   ChunkPlace settle_until_;   // newest_pushed_ before this epoch
   OpNumber newest_result_;

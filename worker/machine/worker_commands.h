@@ -68,6 +68,7 @@ struct MoveGroupCommand {
   std::shared_ptr<const ShardMap> map;  // may be empty: no server is left
   // A rank that has closed the group knew that all ranks have all results of its ops.
   bool all_committed = false;
+  std::vector<std::byte> sealed_roster = {};  // GroupInfo's, of the map's epoch
 };
 
 // The group can't go on, as the scheduler says. May come before the group is opened.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/token.h"
 #include "worker/machine/group_words.h"
 #include "worker/machine/refusal_error.h"
 
@@ -57,16 +58,23 @@ void WorkerGroup::OnWelcome(uint32_t connection, const FrameHeader& header, cons
   Tell(GroupOpened{handle_, absl::OkStatus()}, actions);
 }
 
-void WorkerGroup::MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions) {
-  const Epoch newest = next_map_ == nullptr ? epoch() : next_map_->epoch();
-  if (failed() || map->epoch() <= newest) return;
-  next_map_ = std::move(map);
+void WorkerGroup::MoveTo(const MoveGroupCommand& next, Now now, WorkerActions* actions) {
+  const Epoch newest = next_.has_value() ? next_->map->epoch() : epoch();
+  if (failed() || next.map->epoch() <= newest) return;
+  const absl::StatusOr<Roster> roster = DecodeRoster(info().size(), next.sealed_roster);
+  if (!roster.ok() || !roster->Has(info().rank)) {
+    return FailAsOthers(roster.ok() ? absl::FailedPreconditionError(absl::StrCat(
+                                          RankOnNode(info(), info().rank), " was taken for lost; the others go on"))
+                                    : roster.status(),
+                        now, actions);
+  }
+  next_ = next;
   MoveIfDue(now, actions);
 }
 
 void WorkerGroup::MoveIfDue(Now now, WorkerActions* actions) {
-  if (next_map_ == nullptr || failed() || flow_.ResultMayBeInTensor()) return;
-  flow_.MoveTo(std::exchange(next_map_, nullptr), static_cast<uint16_t>(generation() + 1), now, actions);
+  if (!next_.has_value() || failed() || flow_.ResultMayBeInTensor()) return;
+  flow_.MoveTo(*std::exchange(next_, std::nullopt), static_cast<uint16_t>(generation() + 1), now, actions);
   waits_.NoteMissingRanks({});
   Open(now, actions);
 }
@@ -137,7 +145,7 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
   if (header.epoch != epoch()) return;
   // The server is in a newer epoch already, or the others have left it in one: that map is on its way here.
   const bool behind = header.refusal == Refusal::kStaleEpoch || header.refusal == Refusal::kUnknownGroup;
-  const bool map_may_come = no_more_maps_.ok() || next_map_ != nullptr;
+  const bool map_may_come = no_more_maps_.ok() || next_.has_value();
   if (behind && map_may_come) return;
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (header.refusal == Refusal::kPreempted) {
@@ -303,7 +311,7 @@ uint64_t WorkerGroup::EpochCheckNs() const {
 }
 
 uint64_t WorkerGroup::NextDeadlineNs() const {
-  if (next_map_ != nullptr && !flow_.ResultMayBeInTensor()) return 0;
+  if (next_.has_value() && !flow_.ResultMayBeInTensor()) return 0;
   const uint64_t deadline_ns = std::min({waits_.next_line_ns(), flow_.NextForceNs(), reach_check_ns_, EpochCheckNs()});
   switch (state_) {
     case State::kOpening:
@@ -339,7 +347,7 @@ void WorkerGroup::FailAsOthers(absl::Status why, Now now, WorkerActions* actions
   state_ = State::kFailed;
   force_at_ns_ = now.monotonic_ns + options_.force_after_ns;
   reach_check_ns_ = kNoDeadline;
-  next_map_.reset();
+  next_.reset();
   waits_.Silence();
   flow_.Fail(std::move(why), now, actions);
   if (was_opening) {

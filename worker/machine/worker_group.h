@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -65,8 +66,9 @@ class WorkerGroup final : public AnyGroup {
   // So many elements of the op of a rail are there.
   void SetReadyElements(OpNumber op, uint64_t elements) { flow_.SetReadyElements(op, elements); }
   void OnTensorReady(const TensorReadyCommand& command, Now now, WorkerActions* actions);
-  // Goes over to the map as soon as no result is being written to a tensor. Maps of older epochs are ignored.
-  void MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions);
+  // Goes over to the map, and its ranks, as soon as no result is being written to a tensor. Maps of older epochs are
+  // ignored.
+  void MoveTo(const MoveGroupCommand& next, Now now, WorkerActions* actions);
   // Not OK: the scheduler's answer to a rank that it does not know any more. The group goes on with the servers that it
   // has, as long as those stay in its epoch.
   void SetNoMoreMaps(const absl::Status& why) { no_more_maps_ = why; }
@@ -147,11 +149,11 @@ class WorkerGroup final : public AnyGroup {
   bool close_requested_ = false;  // by whatever means
   bool close_commanded_ = false;  // by the caller, who waits for GroupClosed
   uint64_t epoch_began_ns_ = 0;
-  uint64_t reach_check_ns_ = kNoDeadline;     // when to call LoseUnreached
-  uint64_t epoch_check_ns_ = 0;               // see EpochCheckNs
-  uint64_t force_at_ns_ = kNoDeadline;        // kFailed: when connections that hold memory are cut
-  std::shared_ptr<const ShardMap> next_map_;  // to move to as soon as possible; null: none
-  absl::Status no_more_maps_;                 // OK: the scheduler may move the group
+  uint64_t reach_check_ns_ = kNoDeadline;  // when to call LoseUnreached
+  uint64_t epoch_check_ns_ = 0;            // see EpochCheckNs
+  uint64_t force_at_ns_ = kNoDeadline;     // kFailed: when connections that hold memory are cut
+  std::optional<MoveGroupCommand> next_;   // to move to as soon as possible
+  absl::Status no_more_maps_;              // OK: the scheduler may move the group
   ChunkFlow flow_;
   GroupWaits waits_;
 };

@@ -51,12 +51,12 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
 }
 
 void WorkerMachine::TakeEarlyMove(GroupId id, WorkerGroup* group, Now now, WorkerActions* actions) {
-  std::shared_ptr<const ShardMap> moved_to;
+  std::optional<MoveGroupCommand> newest;
   for (const MoveGroupCommand& move : early_moves_) {
-    if (move.group == id && move.map->epoch() > group->epoch()) moved_to = move.map;
+    if (move.group == id && move.map->epoch() > group->epoch()) newest = move;
   }
   std::erase_if(early_moves_, [&](const MoveGroupCommand& move) { return move.group == id; });
-  if (moved_to != nullptr) group->MoveTo(std::move(moved_to), now, actions);
+  if (newest.has_value()) group->MoveTo(*newest, now, actions);
 }
 
 absl::Status WorkerMachine::CheckOpening(const GroupInfo& info) const {
@@ -101,7 +101,7 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
   if (group == nullptr) return;  // it has no servers: a scheduler of an older version says so
   // One that only waits to leave need not greet new servers first.
   if (command.all_committed) group->OnAllCommitted(now, actions);
-  group->MoveTo(command.map, now, actions);
+  group->MoveTo(command, now, actions);
   DropClosed(handle);
   TryConnections(now, actions);
 }
@@ -149,6 +149,8 @@ void WorkerMachine::OnEvent(const RankLostCommand& command, Now now, WorkerActio
 
 void WorkerMachine::LoseRank(const RankLostCommand& lost, AnyGroup* group, Now now, WorkerActions* actions) {
   // Other groups may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
+  // One that goes on without it is told so by its next map, or that it can't.
+  if (group->info().min_ranks > 0) return;
   const std::vector<JobRank>& ranks = group->info().job_ranks;
   if (std::find(ranks.begin(), ranks.end(), lost.job_rank) == ranks.end()) return;
   group->FailAsOthers(RankLostError(lost.job_rank, lost.node, lost.reason), now, actions);

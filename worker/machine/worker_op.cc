@@ -1,5 +1,7 @@
 #include "worker/machine/worker_op.h"
 
+#include <algorithm>
+
 namespace shoal {
 
 WorkerOp::WorkerOp(OpNumber number, const SubmitCommand& command, uint64_t first_position, uint32_t rotation)
@@ -35,6 +37,20 @@ void WorkerOp::Land(ChunkNumber chunk, uint64_t now_ns) {
   landed_[chunk.value()] = true;
   ++chunks_landed_;
   while (first_missing_ < chunk_count() && landed_[first_missing_]) ++first_missing_;
+}
+
+void WorkerOp::NoteContributors(ChunkNumber chunk, uint32_t contributors, uint32_t size) {
+  if (contributors_.empty()) {
+    if (contributors == size) return;
+    contributors_.assign(chunk_count(), size);
+  }
+  contributors_[chunk.value()] = contributors;
+}
+
+Contributors WorkerOp::ContributorsOf(uint32_t size) const {
+  if (contributors_.empty()) return {.least = size, .most = size};
+  const auto [least, most] = std::ranges::minmax(contributors_);
+  return {.least = least, .most = most};
 }
 
 void WorkerOp::NoteMissingRanks(const Waiting& missing, uint32_t shard, ChunkNumber chunk) {

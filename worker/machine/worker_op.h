@@ -13,6 +13,7 @@
 #include "core/wait_report.h"
 #include "worker/machine/op_layout.h"
 #include "worker/machine/worker_commands.h"
+#include "worker/machine/worker_outcomes.h"
 
 namespace shoal {
 
@@ -46,6 +47,17 @@ class WorkerOp {
   bool AllLanded() const { return chunks_landed_ == chunk_count(); }
   // The first chunk that has not landed; chunk_count(): none.
   uint32_t FirstMissing() const { return first_missing_; }
+
+  // ---- whose contributions its results have ----
+
+  // A server says of a chunk's result that it has so many; the group has `size` ranks.
+  void NoteContributors(ChunkNumber chunk, uint32_t contributors, uint32_t size);
+  // In that chunk's result.
+  uint32_t ContributorsOf(ChunkNumber chunk, uint32_t size) const {
+    return contributors_.empty() ? size : contributors_[chunk.value()];
+  }
+  // In all of them.
+  Contributors ContributorsOf(uint32_t size) const;
 
   // ---- contribution: all of it is there from the start, or it comes bit by bit ----
 
@@ -92,7 +104,8 @@ class WorkerOp {
   SubmitCommand command_;
   uint64_t first_position_;
   uint32_t rotation_;
-  std::vector<bool> landed_;  // by chunk
+  std::vector<bool> landed_;            // by chunk
+  std::vector<uint32_t> contributors_;  // by chunk; empty: all results have all ranks'
   uint32_t chunks_landed_ = 0;
   uint32_t first_missing_ = 0;
   uint64_t ready_elements_ = UINT64_MAX;

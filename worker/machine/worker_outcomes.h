@@ -25,11 +25,20 @@ struct GroupOpened {
   std::shared_ptr<const NodeFailures> failures = nullptr;
 };
 
+// How many ranks' contributions the results of an op's chunks have.
+struct Contributors {
+  uint32_t least = 0;  // 0: not known
+  uint32_t most = 0;
+
+  friend bool operator==(const Contributors&, const Contributors&) = default;
+};
+
 struct OpDone {
   GroupHandle group;
   uint64_t ticket = 0;
   uint64_t duration_ns = 0;
   absl::Status status;
+  Contributors contributors = {};
 };
 
 struct GroupClosed {

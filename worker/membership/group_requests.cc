@@ -69,8 +69,11 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
   info.busiest_port = std::max(joined.busiest_port, 1.0);
   info.busiest_link = joined.busiest_link > 0 ? joined.busiest_link : info.busiest_port;
   info.wire = request.wire;
+  info.min_ranks = request.min_ranks;
+  info.scales_sums = request.min_ranks > 0 && request.scales_sums;
   info.token = joined.token;
   info.map = joined.map;
+  info.sealed_roster = joined.sealed_roster;
   info.node_reduce = joined.node_reduce;
   info.meeting_name = joined.meeting_name;
   const bool has_rails = info.node_reduce == NodeReduceMode::kRails;

@@ -84,6 +84,8 @@ struct GroupRequest {
   WireFormat wire = WireFormat::kAsIs;
   // Of this process; the scheduler refuses the group if those of another rank differ.
   bool checksums = false;
+  uint32_t min_ranks = 0;  // GroupInfo's, as is the next one
+  bool scales_sums = false;
   NodeReduceRequest node_reduce;
 };
 
@@ -161,7 +163,8 @@ struct JoinedGroup {
   // With rails alone, as ranks of the group: those of the own node in local order, and of the own rail, node by node.
   std::vector<Rank> local_ranks;
   std::vector<Rank> rail_ranks;
-  GroupId whole_group = {};  // the same on all ranks; 0: `id` is that
+  GroupId whole_group = {};                   // the same on all ranks; 0: `id` is that
+  std::vector<std::byte> sealed_roster = {};  // of the map's epoch (core/token.h)
 };
 
 struct HeartbeatAnswer {

@@ -58,6 +58,11 @@ void AddGivenUp(const std::vector<GivenUpRequest>& requests, Message* message) {
   }
 }
 
+std::vector<std::byte> BytesOf(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
 void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
                std::vector<GiveGroupUpCommand>* given_up) {
   const GroupId id(group.group_id());
@@ -65,7 +70,10 @@ void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
     const auto code = group.ends_with_aborted() ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
     given_up->push_back({.group = id, .reason = absl::Status(code, group.failure())});
   } else if (absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(group.map()); map.ok()) {
-    moved->push_back({.group = id, .map = *std::move(map), .all_committed = group.all_committed()});
+    moved->push_back({.group = id,
+                      .map = *std::move(map),
+                      .all_committed = group.all_committed(),
+                      .sealed_roster = BytesOf(group.sealed_roster())});
   }
 }
 
@@ -128,6 +136,8 @@ v1::JoinGroupRequest ToMessage(const JoinGroupCall& call) {
   ToMessage(call.group.link, message.mutable_link());
   message.set_request_number(call.request_number);
   message.mutable_options()->set_checksums(call.group.checksums);
+  message.mutable_options()->set_min_ranks(call.group.min_ranks);
+  message.mutable_options()->set_scales_sums(call.group.scales_sums);
   ToMessage(call.group.node_reduce, message.mutable_node_reduce());
   return message;
 }
@@ -222,6 +232,7 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message
   group.rail_ranks = std::vector<Rank>(rails.rail_ranks().begin(), rails.rail_ranks().end());
   group.token.resize(message.token().size());
   std::memcpy(group.token.data(), message.token().data(), group.token.size());
+  group.sealed_roster = BytesOf(message.sealed_roster());
   return group;
 }
 

@@ -160,7 +160,7 @@ TEST(Frame, UnknownNumbersAreRefusedByName) {
   for (int value : {0, 7, 255}) EXPECT_THAT(ComplaintAboutByte(7, static_cast<uint8_t>(value)), HasSubstr("reduce op"));
   for (int value : {17, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
   // 1 stands for a 16-bit dtype only, and the frame's is float32.
-  for (int value : {1, 2, 255}) EXPECT_THAT(ComplaintAboutByte(93, static_cast<uint8_t>(value)), HasSubstr("narrowed"));
+  for (int value : {1, 4, 255}) EXPECT_THAT(ComplaintAboutByte(93, static_cast<uint8_t>(value)), HasSubstr("narrowed"));
 }
 
 // It only tells what a measurement may count, and older workers send zeros there.

@@ -97,5 +97,58 @@ TEST(Token, ARailsRanksMayBringAsManyRanksInAllAsAGroupHas) {
   EXPECT_TRUE(CheckToken(Key(1), token, kNowS).ok());
 }
 
+TEST(Roster, RanksKeepTheirNumbersAndMoveUpInPlaces) {
+  const Roster roster(5, {Rank(1), Rank(3)});
+  EXPECT_EQ(roster.size(), 5u);
+  EXPECT_EQ(roster.count(), 3u);
+  EXPECT_FALSE(roster.IsWhole());
+  std::vector<uint32_t> places;
+  for (const uint32_t rank : {0u, 2u, 4u}) {
+    EXPECT_TRUE(roster.Has(Rank(rank)));
+    places.push_back(roster.PlaceOf(Rank(rank)));
+  }
+  EXPECT_EQ(places, (std::vector<uint32_t>{0, 1, 2}));
+  for (const uint32_t rank : {1u, 3u, 5u}) EXPECT_FALSE(roster.Has(Rank(rank)));
+}
+
+TEST(Roster, TheSchedulersWordIsCheckedAndOfOneEpochAlone) {
+  const TokenKey key{std::byte{1}};
+  const Roster roster(5, {Rank(1), Rank(3)});
+  const std::vector<std::byte> sealed = SealRoster(key, GroupId(7), Epoch(9), roster);
+  EXPECT_EQ(*CheckRoster(key, GroupId(7), Epoch(9), 5, sealed), roster);
+  EXPECT_TRUE(SealRoster(key, GroupId(7), Epoch(9), Roster(5)).empty());
+  EXPECT_EQ(*CheckRoster(key, GroupId(7), Epoch(9), 5, {}), Roster(5));
+  EXPECT_TRUE(absl::IsUnauthenticated(CheckRoster(key, GroupId(7), Epoch(10), 5, sealed).status()));
+  EXPECT_TRUE(absl::IsUnauthenticated(CheckRoster(key, GroupId(8), Epoch(9), 5, sealed).status()));
+  EXPECT_TRUE(absl::IsUnauthenticated(CheckRoster(TokenKey{}, GroupId(7), Epoch(9), 5, sealed).status()));
+  for (size_t i = 0; i < sealed.size(); ++i) {
+    std::vector<std::byte> changed = sealed;
+    changed[i] ^= std::byte{1};
+    EXPECT_FALSE(CheckRoster(key, GroupId(7), Epoch(9), 5, changed).ok()) << i;
+  }
+}
+
+TEST(Roster, WhatNamesNoRanksOfTheGroupIsRefused) {
+  const TokenKey key{std::byte{1}};
+  const auto sealed_of = [&](std::vector<Rank> lost) {
+    return SealRoster(key, GroupId(7), Epoch(9), Roster(100, std::move(lost)));
+  };
+  std::vector<Rank> too_many;
+  for (uint32_t i = 0; i <= Roster::kMaxLost; ++i) too_many.emplace_back(i);
+  const std::vector<std::vector<std::byte>> wrong = {
+      sealed_of({Rank(4)}),          sealed_of({Rank(2), Rank(2)}),
+      sealed_of({Rank(2), Rank(1)}), sealed_of({Rank(0), Rank(1), Rank(2), Rank(3)}),
+      std::vector<std::byte>(32),    std::vector<std::byte>(3)};
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    EXPECT_TRUE(absl::IsInvalidArgument(DecodeRoster(4, wrong[i]).status())) << i;
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodeRoster(100, sealed_of(too_many)).status()));
+  too_many.pop_back();
+  EXPECT_TRUE(DecodeRoster(100, sealed_of(too_many)).ok());
+  // What a hello says has room in a note.
+  EXPECT_EQ(MakeHello({}, std::vector<std::byte>(kGroupTokenBytes), sealed_of(too_many)).size,
+            kFrameHeaderBytes + kGroupTokenBytes + 4 * Roster::kMaxLost + 32);
+}
+
 }  // namespace
 }  // namespace shoal

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 18
+#define SHOAL_ABI_VERSION 19
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -239,6 +239,14 @@ typedef struct shoal_group_options {
   uint64_t timeout_ms;      /* 0: the worker's */
   shoal_wire wire;          /* must be equal on all ranks */
   shoal_node_reduce node_reduce;
+  /* Of a group in an open job, equal on all ranks. 0: the loss of a rank ends the group. Else the group goes on without
+   * lost ranks, 64 at most, as long as so many are left: chunks of open ops that some rank has the result of are handed
+   * to all, and the others are reduced without the contributions of those that are lost (an average over those that
+   * are left). Its ranks do not reduce within their nodes. */
+  uint32_t min_ranks;
+  /* With min_ranks, equal on all ranks. Not 0: SHOAL_SUM of floating types, where it is without the contributions of
+   * some, is scaled by the number of all ranks to that of contributions, each contribution before it is added. */
+  uint32_t scale_sums;
 } shoal_group_options;
 
 /* Waits until all ranks of the group have made the same call and every shard has opened the group. DEADLINE_EXCEEDED:
@@ -347,6 +355,9 @@ SHOAL_API shoal_code shoal_op_wait_on_stream(shoal_op* op, void* stream, shoal_e
 SHOAL_API shoal_code shoal_op_notify(shoal_op* op, uint64_t user_data, shoal_error* error);
 /* Time from submit to completion; 0 while open. */
 SHOAL_API uint64_t shoal_op_duration_ns(const shoal_op* op);
+/* Of a complete op of a group: how many ranks' contributions its elements have, at least and at most. They differ where
+ * ranks were lost while it was open. 0: not known, because it has failed, or no servers reduced it. */
+SHOAL_API void shoal_op_contributors(const shoal_op* op, uint32_t* least, uint32_t* most);
 /* May be called before completion. The tensor's memory must nevertheless stay valid until the op is complete, and on a
  * device until a stream has waited for the op (shoal_op_wait_on_stream). NULL is allowed. */
 SHOAL_API void shoal_op_release(shoal_op* op);

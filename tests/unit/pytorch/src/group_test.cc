@@ -44,6 +44,8 @@ shoal_code ConnectWorker(const shoal_worker_options* /*options*/, shoal_worker**
   return SHOAL_OK;
 }
 
+uint32_t RankOfWorker(shoal_worker*) { return 0; }
+
 void CloseWorker(shoal_worker* /*worker*/) {}
 
 shoal_code CreateGroup(shoal_worker* /*worker*/, const shoal_group_options* /*options*/, shoal_group** group,
@@ -112,6 +114,7 @@ class GroupTest : public testing::Test {
  protected:
   GroupTest() {
     table_.shoal_worker_connect = &ConnectWorker;
+    table_.shoal_worker_rank = &RankOfWorker;
     table_.shoal_worker_close = &CloseWorker;
     table_.shoal_group_create = &CreateGroup;
     table_.shoal_group_abort = &AbortGroup;

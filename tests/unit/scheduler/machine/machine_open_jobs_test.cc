@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/failure_detection.h"
+#include "core/token.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/scheduler/machine/machine_harness.h"
@@ -193,6 +194,123 @@ TEST_F(MachineOpenJobsTest, EventsHaveTheHistoryOfItsRosters) {
                                      "rank 1 was lost; 1 rank: 0 (\"trainer-a\")",
                                      "rank 2 joined from node node102; 2 ranks: 0 (\"trainer-a\"), 2 (\"trainer-c\")",
                                      "rank 0 left; 1 rank: 2 (\"trainer-c\")"));
+}
+
+JoinGroup GoingOn(JoinGroup request, uint32_t min_ranks, bool scales_sums = false) {
+  request.options = {.checksums = false, .min_ranks = min_ranks, .scales_sums = scales_sums};
+  return request;
+}
+
+// Who is not in the newest epoch of the group that the watcher was told.
+std::vector<Rank> LostOf(const std::vector<SendWatch>& watched, uint32_t group_size) {
+  for (auto update = watched.rbegin(); update != watched.rend(); ++update) {
+    if (update->groups.empty()) continue;
+    return DecodeRoster(group_size, update->groups.back().sealed_roster)->lost();
+  }
+  return {};
+}
+
+class MachineGroupsThatGoOnTest : public MachineOpenJobsTest {
+ protected:
+  // Of these ranks, which all ask for it.
+  GroupJoined OpenGoingOn(const std::vector<uint32_t>& ranks, uint32_t min_ranks) {
+    std::vector<RequestHandle> handles;
+    for (const uint32_t rank : ranks) {
+      handles.push_back(harness_.Send(GoingOn(Group(job_, rank, 100 + rank, ranks), min_ranks)));
+    }
+    return harness_.Get<GroupJoined>(handles.front());
+  }
+  const GroupState& OnlyGroup() {
+    job_view_ = OnlyJob(harness_);
+    return job_view_.groups.at(0).state;
+  }
+
+  JobView job_view_;
+};
+
+TEST_F(MachineGroupsThatGoOnTest, ALostRankIsNotInTheNextEpoch) {
+  for (const uint32_t rank : {0, 1, 2, 3}) Add(rank);
+  const GroupJoined opened = OpenGoingOn({0, 1, 2, 3}, 2);
+  EXPECT_TRUE(opened.sealed_roster.empty());
+  const WatcherId watcher = harness_.WatchAs(job_, 0, 100);
+  LoseAllBut({0, 2, 3});
+  EXPECT_GT(OnlyGroup().epoch, opened.map->epoch());
+  EXPECT_EQ(OnlyGroup().shards, opened.map->shards()) << "the servers stay";
+  EXPECT_THAT(OnlyGroup().failure, IsEmpty());
+  EXPECT_THAT(LostOf(harness_.watched(watcher), 4), ElementsAre(Rank(1)));
+  EXPECT_THAT(harness_.EventKinds(), AllOf(Contains("group-moved"), Not(Contains("group-failed"))));
+  LoseAllBut({0, 2});
+  EXPECT_THAT(LostOf(harness_.watched(watcher), 4), ElementsAre(Rank(1), Rank(3)));
+  // A server that comes is another reason to move, with the same ranks.
+  harness_.Ask<ServerRegistered>(Server("b", 12, 2));
+  harness_.Advance(100);
+  EXPECT_THAT(LostOf(harness_.watched(watcher), 4), ElementsAre(Rank(1), Rank(3)));
+  EXPECT_THAT(OnlyGroup().shards, SizeIs(2));
+}
+
+TEST_F(MachineGroupsThatGoOnTest, WithTooFewItFailsAndTheJobDoesNot) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  OpenGoingOn({0, 1, 2}, 2);
+  LoseAllBut({0});
+  EXPECT_THAT(OnlyGroup().failure, AllOf(HasSubstr("was lost"), HasSubstr("it has 1 ranks left, and needs 2")));
+  EXPECT_TRUE(OnlyGroup().ends_with_aborted);
+  EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kRunning);
+}
+
+TEST_F(MachineGroupsThatGoOnTest, ARankThatHasClosedItOrLeftIsNotMissed) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  const GroupJoined opened = OpenGoingOn({0, 1, 2}, 1);
+  EXPECT_TRUE(harness_.Try(Leave(job_, 2, 102)).ok());
+  EXPECT_EQ(OnlyGroup().epoch, opened.map->epoch());
+  EXPECT_THAT(OnlyGroup().lost, IsEmpty());
+}
+
+TEST_F(MachineGroupsThatGoOnTest, TheNextSchedulerKnowsWhoIsLost) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  OpenGoingOn({0, 1, 2}, 1);
+  LoseAllBut({0, 1});
+  const GroupState before = OnlyGroup();
+  ASSERT_THAT(before.lost, ElementsAre(JobRank(2)));
+  MachineHarness next(*harness_.last_saved());
+  const GroupState after = OnlyJob(next).groups.at(0).state;
+  EXPECT_EQ(after.lost, before.lost);
+  EXPECT_EQ(after.min_ranks, 1u);
+  EXPECT_EQ(after.sealed_roster, before.sealed_roster);
+  next.Advance(100);
+  EXPECT_EQ(OnlyJob(next).groups.at(0).state.epoch, before.epoch) << "nothing is new";
+}
+
+TEST_F(MachineGroupsThatGoOnTest, WhoMissedItsAnswerHearsOfTheEpochThatTheGroupIsIn) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  std::vector<JoinGroup> requests;
+  for (const uint32_t rank : {0, 1, 2}) {
+    requests.push_back(GoingOn(Group(job_, rank, 100 + rank, {0, 1, 2}), 1));
+    requests.back().request_number = 1;
+    harness_.Send(requests.back());
+  }
+  LoseAllBut({0, 1});
+  const auto again = harness_.Ask<GroupJoined>(requests.front());
+  EXPECT_EQ(again.map->epoch(), OnlyGroup().epoch);
+  EXPECT_THAT(DecodeRoster(3, again.sealed_roster)->lost(), ElementsAre(Rank(2)));
+}
+
+TEST_F(MachineGroupsThatGoOnTest, WhatDoesNotFitIsRefusedByName) {
+  for (const uint32_t rank : {0, 1}) Add(rank);
+  const absl::Status too_many = harness_.Try(GoingOn(Group(job_, 0, 100, {0, 1}), 3));
+  EXPECT_EQ(too_many.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(too_many.message()), HasSubstr("of 2 ranks is to go on with 3 of them"));
+  const RequestHandle first = harness_.Send(GoingOn(Group(job_, 0, 100, {0, 1}), 1));
+  const absl::Status other = harness_.Try(GoingOn(Group(job_, 1, 101, {0, 1}), 2));
+  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(other.message()), HasSubstr("min_ranks is 1 on rank 0 and 2 on rank 1"));
+  EXPECT_FALSE(harness_.StatusOf(first).ok());
+  harness_.Send(GoingOn(Group(job_, 0, 100, {0, 1}), 1, true));
+  const absl::Status unscaled = harness_.Try(GoingOn(Group(job_, 1, 101, {0, 1}), 1, false));
+  EXPECT_THAT(std::string(unscaled.message()), HasSubstr("scale_sums is on on rank 0 and off on rank 1"));
+  const auto fixed = harness_.Ask<JobJoined>(Join("gpt", 1, 0, 200));
+  const absl::Status of_fixed = harness_.Try(GoingOn(Group(fixed.job, 0, 200, {0}), 1));
+  EXPECT_EQ(of_fixed.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(of_fixed.message()), HasSubstr("an open job"));
 }
 
 TEST_F(MachineOpenJobsTest, WhatDoesNotFitIsRefusedByName) {

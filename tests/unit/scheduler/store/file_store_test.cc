@@ -7,6 +7,7 @@
 #include <future>
 #include <iterator>
 
+#include "core/token.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "scheduler/store/state_codec.h"
@@ -188,6 +189,15 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
                                    .layout = {.ranks_per_node = 2, .by_node = {Rank(0), Rank(2), Rank(3), Rank(1)}}}}};
   JobState open{.id = JobId(4), .name = "open", .world_size = 70, .min_ranks = 2};
   open.ranks[JobRank(69)] = {.incarnation = Incarnation(8), .node = "g", .identity = "trainer-a"};
+  open.ranks[JobRank(68)] = {.incarnation = Incarnation(9), .phase = MemberPhase::kLost, .reason = "r", .node = "h"};
+  open.groups = {{.id = GroupId(9),
+                  .name = "goes on",
+                  .epoch = Epoch(3),
+                  .ranks = {JobRank(68), JobRank(69)},
+                  .gone = {JobRank(68)},
+                  .min_ranks = 1,
+                  .lost = {JobRank(68)},
+                  .sealed_roster = SealRoster(TokenKey(), GroupId(9), Epoch(3), Roster(2, {Rank(0)}))}};
   state.jobs = {open, job};
   const auto decoded = DecodeState(EncodeState(state));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -245,6 +255,13 @@ TEST(StateCodecTest, NonsenseIsRefused) {
       {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.opening = {.answered = {{}}}}}; }},
       {"unknown way 3",
        [](PersistedState* s) { s->jobs.emplace_back().groups = {{.node_reduce = static_cast<NodeReduceMode>(3)}}; }},
+      {"goes on without rank 0, which is in it",
+       [](PersistedState* s) {
+         JobState& job = s->jobs.emplace_back();
+         job.world_size = 1;
+         job.ranks[JobRank(0)];
+         job.groups = {{.ranks = {JobRank(0)}, .lost = {JobRank(0)}}};
+       }},
       {"does not fit the rails", [](PersistedState* s) { s->jobs = {JobWithRail({})}; }},
       {"does not fit the rails", [](PersistedState* s) { s->jobs = {JobWithRail(RailState())}; }},
       {"does not fit the rails",

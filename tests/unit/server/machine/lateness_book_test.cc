@@ -337,7 +337,7 @@ TEST(LatenessBook, NothingOfAnOldEpochCounts) {
   Arrivals arrivals(4);
   arrivals.Ops(5, {{1, 51, 1, 1}}, 100);
   arrivals.book().OnLanding(Rank(3));
-  arrivals.book().Restart();
+  arrivals.book().Restart(4);
   arrivals.book().OnLandingEnded(Rank(3), false, {.monotonic_ns = 2 * kNsPerS, .unix_ms = 0});  // of the old epoch
   arrivals.Ops(14, {{1, 1, 1, 1}}, 100);
   EXPECT_EQ(arrivals.window().number, 1u);
@@ -357,7 +357,7 @@ TEST(LatenessBook, AWindowOfAnOldEpochIsNotShownInTheNext) {
   Arrivals arrivals(4);
   arrivals.Ops(14, {{1, 51, 1, 1}}, 100);
   ASSERT_THAT(arrivals.window().late_ranks, SizeIs(1));
-  arrivals.book().Restart();
+  arrivals.book().Restart(4);
   EXPECT_THAT(arrivals.window().late_ranks, IsEmpty());
 }
 

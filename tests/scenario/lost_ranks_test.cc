@@ -1,0 +1,231 @@
+// Groups that go on without lost ranks: ops that are open when one is killed end with those that are left.
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "reduce/reduce.h"
+#include "tests/scenario/cluster.h"
+#include "tests/scenario/tensors.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint32_t kWorkers = 4;
+constexpr uint64_t kOps = 6;
+constexpr size_t kElements = 9'001;  // some chunks for each server
+
+struct Kill {
+  uint32_t worker;
+  bool server_as_well;  // server 0, at the same moment
+};
+
+// What the contributions of these workers make, in their order.
+Bytes ResultOf(const std::vector<Bytes>& tensors, const std::vector<uint32_t>& workers, ReduceSpec spec, bool scales) {
+  std::vector<Bytes> inputs;
+  for (const uint32_t worker : workers) inputs.push_back(tensors[worker]);
+  if (scales && spec.op == ReduceOp::kSum && inputs.size() < tensors.size()) {
+    spec.op = ReduceOp::kPremulSum;
+    spec.premul_factor = static_cast<double>(tensors.size()) / static_cast<double>(inputs.size());
+  }
+  return Expected(inputs, spec);
+}
+
+// How many ops had how many contributors: the test shows little where kills come before or after all of them.
+struct Seen {
+  int whole = 0;  // all in all chunks
+  int mixed = 0;  // some chunks have more than others
+  int fewer = 0;  // fewer in all chunks
+
+  void Count(const Contributors& contributors) {
+    ++(contributors.least == kWorkers ? whole : contributors.least < contributors.most ? mixed : fewer);
+  }
+};
+
+// Kills come after a number of turns of the loops that the seed draws.
+void ExpectResultsOfThoseThatAreLeft(uint64_t seed, const std::vector<Kill>& kills, ReduceSpec spec, bool scales,
+                                     Seen* all_seen) {
+  const std::string where =
+      absl::StrCat("seed ", seed, ", ", kills.size(), " kills, op ", std::string(ReduceOpName(spec.op)));
+  std::mt19937_64 random(seed);
+  uint64_t turns = 0;
+  uint64_t turns_until_kill = 0;
+  Cluster cluster({.workers = kWorkers,
+                   .servers = 2,
+                   .max_chunk_bytes = 1024,
+                   .credit_chunks = 1 + static_cast<uint32_t>(seed % 4),
+                   .min_ranks = 2,
+                   .scales_sums = scales,
+                   .seed = seed,
+                   .after_each_turn = [&] { ++turns; }});
+  cluster.OpenGroup(1, 0);
+  std::vector<std::vector<Bytes>> contributions;
+  std::vector<std::vector<Bytes>> tensors;
+  for (uint64_t op = 0; op < kOps; ++op) {
+    contributions.push_back(Tensors(kWorkers, spec.dtype, kElements, seed * 10 + op));
+    tensors.push_back(contributions.back());
+  }
+  for (uint64_t op = 0; op < kOps; ++op) {
+    for (uint32_t w = 0; w < kWorkers; ++w) cluster.Submit(w, 0, op, tensors[op][w], spec.dtype, spec.op);
+  }
+  std::vector<uint32_t> left = {0, 1, 2, 3};
+  std::vector<std::vector<uint32_t>> rosters = {left};  // newest last
+  for (const Kill& kill : kills) {
+    turns_until_kill = turns + random() % 4000;
+    cluster.RunUntil([&] { return turns >= turns_until_kill; });
+    cluster.KillWorker(kill.worker);
+    if (kill.server_as_well) cluster.KillServer(0);
+    std::erase(left, kill.worker);
+    rosters.push_back(left);
+    if (random() % 2 == 0) cluster.RunUntil([&, until = turns + random() % 500] { return turns >= until; });
+    cluster.MoveGroup(1);
+  }
+  const auto all_done = [&] {
+    for (const uint32_t w : left) {
+      for (uint64_t op = 0; op < kOps; ++op) {
+        if (cluster.Done(w, op) == nullptr) return false;
+      }
+    }
+    return true;
+  };
+  ASSERT_TRUE(cluster.RunUntil(all_done)) << where;
+  const size_t element_bytes = DataTypeSize(spec.dtype);
+  for (uint64_t op = 0; op < kOps; ++op) {
+    std::vector<Bytes> candidates;
+    for (const std::vector<uint32_t>& roster : rosters) {
+      candidates.push_back(ResultOf(contributions[op], roster, spec, scales));
+    }
+    const Bytes& result = tensors[op][left.front()];
+    Contributors seen{.least = kWorkers, .most = 0};
+    for (size_t i = 0; i < kElements; ++i) {
+      // Those that differ tell whose contributions an element has.
+      uint32_t fits = 0;
+      uint32_t contributors = 0;
+      for (size_t r = 0; r < rosters.size(); ++r) {
+        if (std::memcmp(&result[i * element_bytes], &candidates[r][i * element_bytes], element_bytes) != 0) continue;
+        ++fits;
+        contributors = static_cast<uint32_t>(rosters[r].size());
+      }
+      ASSERT_GT(fits, 0u) << where << ", op " << op << ", element " << i << " is of no roster's contributions";
+      if (fits > 1) continue;
+      seen.least = std::min(seen.least, contributors);
+      seen.most = std::max(seen.most, contributors);
+    }
+    all_seen->Count(seen);
+    for (const uint32_t w : left) {
+      ASSERT_TRUE(cluster.Done(w, op)->status.ok()) << where << ": " << cluster.Done(w, op)->status;
+      ASSERT_EQ(tensors[op][w], result) << where << ", op " << op << ": worker " << w << " has other bits";
+      const Contributors told = cluster.Done(w, op)->contributors;
+      ASSERT_EQ(told, seen) << where << ", op " << op << ", worker " << w << ": " << told.least << " to " << told.most;
+    }
+  }
+}
+
+void ExpectKillsInside(const Seen& seen) {
+  EXPECT_GT(seen.whole, 10);
+  EXPECT_GT(seen.mixed, 10);
+  EXPECT_GT(seen.fewer, 10);
+}
+
+constexpr ReduceSpec kSum = {.dtype = DataType::kFloat32, .op = ReduceOp::kSum};
+constexpr ReduceSpec kAverage = {.dtype = DataType::kFloat32, .op = ReduceOp::kAvg};
+
+TEST(LostRanks, F23OpenOpsEndWithTheRanksThatAreLeft) {
+  Seen seen;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kSum, false, &seen);
+    if (HasFatalFailure()) return;
+  }
+  ExpectKillsInside(seen);
+}
+
+TEST(LostRanks, F23AveragesAreOverThoseThatContributed) {
+  Seen seen;
+  for (uint64_t seed = 100; seed <= 130; ++seed) {
+    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kAverage, false, &seen);
+    if (HasFatalFailure()) return;
+  }
+  ExpectKillsInside(seen);
+}
+
+TEST(LostRanks, F23SumsAreScaledToAllRanksWhereThatIsAsked) {
+  Seen seen;
+  for (uint64_t seed = 200; seed <= 230; ++seed) {
+    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kSum, true, &seen);
+    if (HasFatalFailure()) return;
+  }
+  ExpectKillsInside(seen);
+}
+
+TEST(LostRanks, F23AServerMayDieInTheSameMoment) {
+  Seen seen;
+  for (uint64_t seed = 300; seed <= 360; ++seed) {
+    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), true}}, kSum, seed % 2 == 0, &seen);
+    if (HasFatalFailure()) return;
+  }
+  ExpectKillsInside(seen);
+}
+
+TEST(LostRanks, F23SeveralMayBeLostOneAfterTheOther) {
+  Seen seen;
+  for (uint64_t seed = 400; seed <= 460; ++seed) {
+    const auto first = static_cast<uint32_t>(seed % kWorkers);
+    const auto second = static_cast<uint32_t>((seed + 1 + seed / 4 % 3) % kWorkers);
+    ExpectResultsOfThoseThatAreLeft(seed, {{first, seed % 3 == 0}, {second, false}}, kAverage, false, &seen);
+    if (HasFatalFailure()) return;
+  }
+  ExpectKillsInside(seen);
+}
+
+TEST(LostRanks, F23AServerThatComesLaterBeginsWithTheRosterOfItsEpoch) {
+  Cluster cluster({.workers = 3, .servers = 2, .min_ranks = 1});
+  cluster.TakeOutOfMaps(1);
+  cluster.OpenGroup(1, 0);
+  cluster.RunUntilQuiet();
+  cluster.KillWorker(0);
+  cluster.MoveGroup(1);
+  cluster.RunUntilQuiet();
+  cluster.PutIntoMaps(1);
+  cluster.MoveGroup(1);
+  cluster.RunUntilQuiet();
+  std::vector<Bytes> tensors = Tensors(3, DataType::kFloat32, kElements, 7);
+  const Bytes expected = Expected({tensors[1], tensors[2]}, kAverage);
+  for (uint32_t w = 1; w < 3; ++w) cluster.Submit(w, 0, 1, tensors[w], DataType::kFloat32, ReduceOp::kAvg);
+  cluster.RunUntilQuiet();
+  EXPECT_GT(cluster.server_counters(1).chunks_reduced, 0u);
+  for (uint32_t w = 1; w < 3; ++w) {
+    ASSERT_NE(cluster.Done(w, 1), nullptr);
+    ASSERT_TRUE(cluster.Done(w, 1)->status.ok()) << cluster.Done(w, 1)->status;
+    EXPECT_EQ(tensors[w], expected);
+    EXPECT_EQ(cluster.Done(w, 1)->contributors, (Contributors{.least = 2, .most = 2}));
+  }
+}
+
+TEST(LostRanks, F23ARankThatIsNotInTheRosterIsKeptOut) {
+  Cluster cluster({.workers = 3, .servers = 1, .min_ranks = 1});
+  cluster.OpenGroup(1, 0);
+  cluster.RunUntilQuiet();
+  std::vector<Bytes> tensors = Tensors(3, DataType::kFloat32, kElements, 7);
+  const std::vector<Bytes> contributions = tensors;
+  for (uint32_t w = 0; w < 2; ++w) cluster.Submit(w, 0, 1, tensors[w], DataType::kFloat32, ReduceOp::kSum);
+  cluster.RunUntilQuiet();
+  // Rank 2 lives, and is taken for lost.
+  cluster.MoveGroupWithout(1, 2);
+  cluster.Submit(2, 0, 1, tensors[2], DataType::kFloat32, ReduceOp::kSum);
+  cluster.RunUntilQuiet();
+  const Bytes expected = Expected({contributions[0], contributions[1]}, kSum);
+  for (uint32_t w = 0; w < 2; ++w) {
+    ASSERT_NE(cluster.Done(w, 1), nullptr);
+    ASSERT_TRUE(cluster.Done(w, 1)->status.ok()) << cluster.Done(w, 1)->status;
+    EXPECT_EQ(tensors[w], expected);
+  }
+  ASSERT_NE(cluster.Done(2, 1), nullptr);
+  EXPECT_TRUE(absl::IsFailedPrecondition(cluster.Done(2, 1)->status)) << cluster.Done(2, 1)->status;
+  EXPECT_THAT(std::string(cluster.Done(2, 1)->status.message()), testing::HasSubstr("was taken for lost"));
+}
+
+}  // namespace
+}  // namespace shoal
