@@ -69,7 +69,7 @@ def kill_once(moments: random.Random, with_server: bool) -> dict:
         ranks.pop(victim).process.kill()
         if with_server:
             time.sleep(moments.uniform(0, 1))
-            moments.choice(servers).process.kill()
+            moments.choice(list(servers.values())).process.kill()
         for process in ranks.values():
             process.wait_for_line("^group (over|refused)")
         told = [ops_of(process) for process in ranks.values()]

@@ -28,10 +28,12 @@ parser.add_argument("--inside", choices=["flat", "ddp", "hsdp", "local_sgd", "di
 parser.add_argument("--min-replicas", type=int, default=1)
 parser.add_argument("--step-ms", type=float, default=20)
 parser.add_argument("--hidden", type=int, default=64)
+parser.add_argument("--timeout", type=float, default=30)
 parser.add_argument("--on-call", action="store_true")
 options = parser.parse_args()
 
-TIMEOUT = datetime.timedelta(seconds=30)
+TIMEOUT = datetime.timedelta(seconds=options.timeout)
+QUORUM_TIMEOUT = datetime.timedelta(seconds=60)
 SYNC_EVERY = 4  # of local_sgd and diloco
 RANK, WORLD_SIZE = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
@@ -115,7 +117,7 @@ def main() -> None:
         from torch.distributed.fsdp import fully_shard
 
         model = fully_shard(model, mesh=init_device_mesh("cpu", (WORLD_SIZE,)))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(model.parameters(), lr=3.2 / options.hidden)
 
     def load(state: dict) -> None:
         model.load_state_dict(state["model"])
@@ -127,7 +129,7 @@ def main() -> None:
     manager = torchft.Manager(
         pg=group, min_replica_size=options.min_replicas, load_state_dict=load,
         state_dict=lambda: {"model": model.state_dict(), "optimizer": optimizer.state_dict()},
-        timeout=TIMEOUT, quorum_timeout=TIMEOUT, connect_timeout=TIMEOUT, use_async_quorum=in_background,
+        timeout=TIMEOUT, quorum_timeout=QUORUM_TIMEOUT, connect_timeout=TIMEOUT, use_async_quorum=in_background,
         replica_id=options.replica, lighthouse_addr=options.lighthouse, hostname="127.0.0.1",
         rank=RANK, world_size=WORLD_SIZE, store_addr="127.0.0.1", store_port=store.port,
     )  # fmt: skip
