@@ -428,7 +428,9 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
   rows = {{"GROUP", "STATE", "RANKS", "WITHIN A NODE", "WIRE", "CHUNKS", "CREDIT", "EPOCH"}};
   for (const v1::GroupStatus& group : job.groups()) {
     const std::string rail = group.rails() == 0 ? "" : absl::StrCat(" rail ", group.rail(), " of ", group.rails());
-    rows.push_back({group.name() + rail, group.state(), RankRunsText(group.ranks()), OrDash(group.node_reduce()),
+    const std::string lost =
+        group.lost_ranks().empty() ? "" : absl::StrCat(", goes on without ", RankRunsText(group.lost_ranks()));
+    rows.push_back({group.name() + rail, group.state(), RankRunsText(group.ranks()) + lost, OrDash(group.node_reduce()),
                     OrDash(group.wire()), BytesText(group.max_chunk_bytes()),
                     group.credit_chunks() == 0 ? "-" : absl::StrCat(group.credit_chunks()),
                     absl::StrCat(group.epoch())});

@@ -23,7 +23,10 @@ constexpr size_t kMissingServersBytes = kLengthBytes + 2 * kNumberBytes;
 
 size_t TextBytes(std::string_view text) { return kLengthBytes + text.size(); }
 
-size_t RanksBytes(const std::vector<JobRank>& ranks) { return kLengthBytes + kListedRankBytes * ranks.size(); }
+template <typename Ranks>
+size_t RanksBytes(const Ranks& ranks) {
+  return kLengthBytes + kListedRankBytes * ranks.size();
+}
 
 size_t LoadBytes(const ServerLoad& load) {
   constexpr size_t kNumbers = 17;
@@ -77,8 +80,8 @@ size_t MostBytes(const GroupView& group) {
   constexpr std::string_view kLongestState = "waiting";
   const GroupState& state = group.state;
   return kLengthBytes + kNumbers * kNumberBytes + kLinkBytes + TextBytes(state.name) + RanksBytes(state.ranks) +
-         RanksBytes(group.missing_ranks) + TextBytes(kLongestState) + TextBytes(WireFormatName(state.wire)) +
-         TextBytes(NodeReduceModeName(state.node_reduce)) +
+         RanksBytes(group.missing_ranks) + RanksBytes(state.lost) + TextBytes(kLongestState) +
+         TextBytes(WireFormatName(state.wire)) + TextBytes(NodeReduceModeName(state.node_reduce)) +
          (group.missing_servers.has_value() ? kMissingServersBytes : 0);
 }
 

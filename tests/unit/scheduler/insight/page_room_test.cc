@@ -135,6 +135,7 @@ GroupView LargestGroup(bool open, NodeReduceMode mode) {
   group.state.name = LongestText();
   group.state.epoch = Epoch(kGreatest);
   group.state.ranks = ranks;
+  for (uint32_t i = 0; i < Roster::kMaxLost; ++i) group.state.lost.insert(JobRank(kGreatest32 - i));
   group.state.max_chunk_bytes = kGreatest32;
   group.state.wire = WireFormat::kBfloat16;
   group.state.node_reduce = mode;
