@@ -95,8 +95,11 @@ absl::StatusOr<GroupPlan> GroupMoves::PlanFor(const Job& job, const GroupState& 
                                               const std::vector<ExcludedServer>& excluded) const {
   std::vector<const ServerState*> servers = servers_.ServersOf(job.id);
   std::erase_if(servers, [&](const ServerState* server) { return FindExcluded(excluded, *server) != nullptr; });
-  const Epoch next(std::max(group.epoch.value() + 1, decisions_.map()->epoch().value()));
-  return PlanGroup(next, servers, job.PlacesOf(group.ranks));  // a move keeps chunks and credit
+  return PlanGroup(NextEpoch(group), servers, job.PlacesOf(group.ranks));  // a move keeps chunks and credit
+}
+
+Epoch GroupMoves::NextEpoch(const GroupState& group) const {
+  return Epoch(std::max(group.epoch.value() + 1, decisions_.map()->epoch().value()));
 }
 
 void GroupMoves::Tick(Now now) {
@@ -132,12 +135,20 @@ std::optional<GroupMoves::NextMap> GroupMoves::FindNextMap(const Job& job, const
   return std::nullopt;
 }
 
+std::optional<GroupMoves::NextMap> GroupMoves::SameServers(const JobGroup& group) const {
+  const GroupState& state = group.state();
+  absl::StatusOr<ShardMap> map = ShardMap::Make(NextEpoch(state), state.shards);
+  if (!map.ok()) return std::nullopt;
+  return NextMap{{.map = std::make_shared<const ShardMap>(*std::move(map))}, state.excluded};
+}
+
 void GroupMoves::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   group->LookAgainAt(kNoDeadline);
   // Of a job that has failed, groups without the lost rank go on.
   if (job.live_count == 0 || !group->state().NeedsServers()) return;
   std::optional<NextMap> next = FindNextMap(job, *group);
   // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
+  if (!next.has_value() && group->NeedsNextRoster()) next = SameServers(*group);
   if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);
   const bool stays = !group->WantsMove() && !group->NeedsNextRoster();
   if (stays && next->plan.map->shards() == group->state().shards) return;
@@ -177,13 +188,14 @@ void GroupMoves::OnRankLost(JobId id, JobRank rank, Now now) {
     JobGroup* const group = jobs_.At(id).groups.Find(group_id);
     if (group == nullptr) continue;
     const Roster roster = group->NextRoster();
-    if (roster.count() >= group->state().min_ranks && roster.lost().size() <= Roster::kMaxLost) {
+    const size_t left = group->state().ranks.size() - group->state().gone.size();
+    if (left >= group->state().min_ranks && roster.lost().size() <= Roster::kMaxLost) {
       MoveIfNeeded(*job, group, now);
       continue;
     }
     const std::string limit =
-        roster.count() < group->state().min_ranks
-            ? absl::StrCat("it has ", roster.count(), " ranks left, and needs ", group->state().min_ranks)
+        left < group->state().min_ranks
+            ? absl::StrCat("it has ", left, " ranks left, and needs ", group->state().min_ranks)
             : absl::StrCat("it has lost ", roster.lost().size(), " ranks, and goes on without ", Roster::kMaxLost);
     ends_.Fail(*job, group->state(), absl::StrCat(group->wish(), "; ", limit), /*lacks_memory=*/false, now);
   }

@@ -59,6 +59,9 @@ class GroupMoves {
   void Move(const Job& job, JobGroup* group, NextMap next, Now now);
   // nullopt: no server may serve it, or it would stay where it is.
   std::optional<NextMap> FindNextMap(const Job& job, const JobGroup& group) const;
+  // For another roster alone. nullopt: there are no more epochs.
+  std::optional<NextMap> SameServers(const JobGroup& group) const;
+  Epoch NextEpoch(const GroupState& group) const;
   // The group's next map, of the live servers without the excluded ones. Errors of PlanGroup: there is none.
   absl::StatusOr<GroupPlan> PlanFor(const Job& job, const GroupState& group,
                                     const std::vector<ExcludedServer>& excluded) const;

@@ -39,10 +39,8 @@ void GroupRequests::Answer(RequestHandle handle, const JoinGroup& request, Now n
   const uint32_t min_ranks = request.options.has_value() ? request.options->min_ranks : 0;
   if (min_ranks > 0 && ((*job)->is_fixed() || min_ranks > request.ranks.size())) {
     return decisions_.AnswerNow(
-        handle, absl::InvalidArgumentError(absl::StrCat("group "
-                                                        ", request.group_name, "
-                                                        " of ",
-                                                        request.ranks.size(), " ranks is to go on with ", min_ranks,
+        handle, absl::InvalidArgumentError(absl::StrCat("group \"", request.group_name, "\" of ", request.ranks.size(),
+                                                        " ranks is to go on with ", min_ranks,
                                                         " of them: that takes as many ranks, and an open job")));
   }
   if ((*job)->phase == JobPhase::kFailed) return decisions_.Answer(handle, absl::AbortedError((*job)->failure));

@@ -257,6 +257,43 @@ TEST_F(MachineGroupsThatGoOnTest, WithTooFewItFailsAndTheJobDoesNot) {
   EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kRunning);
 }
 
+TEST_F(MachineGroupsThatGoOnTest, ThoseWhoHaveLeftAreNotAmongTheFewest) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  OpenGoingOn({0, 1, 2}, 2);
+  EXPECT_TRUE(harness_.Try(Leave(job_, 2, 102)).ok());
+  LoseAllBut({0});
+  EXPECT_THAT(OnlyGroup().failure, HasSubstr("it has 1 ranks left, and needs 2"));
+}
+
+// The only server is leaving, or out of reach of a rank: the group keeps it, in an epoch without the lost rank.
+TEST_F(MachineGroupsThatGoOnTest, ALostRankIsLeftOutAlsoWhereNoServerIsToMoveTo) {
+  for (const bool drains : {true, false}) {
+    MachineHarness fresh;
+    harness_ = std::move(fresh);
+    server_ = harness_.Ask<ServerRegistered>(Server("a", 11, 1)).server;
+    for (const uint32_t rank : {0, 1, 2}) Add(rank);
+    const GroupJoined opened = OpenGoingOn({0, 1, 2}, 1);
+    const WatcherId watcher = harness_.WatchAs(job_, 0, 100);
+    if (drains) {
+      harness_.Ask<ServerDraining>(DrainServer{"a"});
+    } else {
+      harness_.Ask<ServerReported>(ReportServer{.job = job_,
+                                                .rank = JobRank(2),
+                                                .incarnation = Incarnation(102),
+                                                .group = opened.group,
+                                                .epoch = opened.map->epoch(),
+                                                .server = server_,
+                                                .server_incarnation = Incarnation(11),
+                                                .reachable = false,
+                                                .reason = "no route to host"});
+    }
+    LoseAllBut({0, 1});
+    EXPECT_THAT(LostOf(harness_.watched(watcher), 3), ElementsAre(Rank(2))) << drains;
+    EXPECT_EQ(OnlyGroup().shards, opened.map->shards()) << drains;
+    EXPECT_THAT(OnlyGroup().failure, IsEmpty()) << drains;
+  }
+}
+
 TEST_F(MachineGroupsThatGoOnTest, ARankThatHasClosedItOrLeftIsNotMissed) {
   for (const uint32_t rank : {0, 1, 2}) Add(rank);
   const GroupJoined opened = OpenGoingOn({0, 1, 2}, 1);
@@ -298,7 +335,7 @@ TEST_F(MachineGroupsThatGoOnTest, WhatDoesNotFitIsRefusedByName) {
   for (const uint32_t rank : {0, 1}) Add(rank);
   const absl::Status too_many = harness_.Try(GoingOn(Group(job_, 0, 100, {0, 1}), 3));
   EXPECT_EQ(too_many.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(too_many.message()), HasSubstr("of 2 ranks is to go on with 3 of them"));
+  EXPECT_THAT(std::string(too_many.message()), HasSubstr("group \"world\" of 2 ranks is to go on with 3 of them"));
   const RequestHandle first = harness_.Send(GoingOn(Group(job_, 0, 100, {0, 1}), 1));
   const absl::Status other = harness_.Try(GoingOn(Group(job_, 1, 101, {0, 1}), 2));
   EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
