@@ -8,6 +8,7 @@ go on NAME RANK,... MIN OPS SCALE
                       contributors there were at least and at most, and all values of the result; then "NAME over",
                       or "NAME refused CODE: TEXT". Each element of a rank's contribution is its number and one. SCALE:
                       1 or 0, scale_sums
+give up REASON        leaves as a rank that is lost, and ends
 leave                 leaves the job and ends
 """
 
@@ -16,7 +17,7 @@ import array
 import hashlib
 import sys
 import time
-from ctypes import byref, c_uint32, c_void_p
+from ctypes import byref, c_char_p, c_uint32, c_void_p
 
 from rank_program import GroupOptions, Library, Refused, WorkerOptions, all_reduce, make_input
 
@@ -80,6 +81,11 @@ class OpenRank:
             print(f"{name} op {number} {least}-{most} {told} {digest} {seconds:.3f}", flush=True)
         print(f"{name} over", flush=True)
 
+    def give_up(self, reason: str) -> None:
+        self.library.handle.shoal_worker_give_up.argtypes = [c_void_p, c_char_p]
+        self.library.handle.shoal_worker_give_up.restype = None
+        self.library.handle.shoal_worker_give_up(self.worker, reason.encode())
+
     def leave(self) -> None:
         for group in self.groups.values():
             self.library.handle.shoal_group_close(group)
@@ -105,6 +111,9 @@ def main() -> int:
     for line in sys.stdin:
         words = line.split()
         if words[0] == "leave":
+            break
+        if words[0] == "give":
+            rank.give_up(" ".join(words[2:]))
             break
         if words[0] == "go":
             try:

@@ -152,6 +152,8 @@ def test_an_op_ends_with_the_ranks_that_are_left(cluster: Cluster, ranks: Ranks,
         left[0].wait_for_line(f"^group op {seen + 3} ")
         mean = sum(rank + 1.0 for rank in left) / len(left)
         sums.append(mean * (len(ranks) if scale else len(left)))
+    (group,) = only_job(cluster)["groups"]
+    assert (group["ranks"], group["lost_ranks"], group["state"]) == ([0, 1, 2, 3], [1, 3], "open")
     for process in left.values():
         process.wait_for_line("^group over$")
     told = {rank: ops_of(process, "group") for rank, process in left.items()}
@@ -193,6 +195,24 @@ def test_a_rank_that_was_taken_for_lost_is_kept_out(cluster: Cluster, ranks: Ran
     ranks[2].wait_for_line("^group refused (FAILED_PRECONDITION|ABORTED): ")
     assert ops_of(ranks[0], "group")[-1].group(2) == "2"
     assert {op.group(5) for op in ops_of(ranks[0], "group")} == {op.group(5) for op in ops_of(ranks[1], "group")}
+
+
+def test_a_rank_that_gives_up_counts_as_lost(cluster: Cluster, ranks: Ranks):
+    for _ in range(3):
+        add_rank(cluster, ranks)
+    for rank, process in ranks.items():
+        process.say(f"go on group 0,1,2 1 {3 if rank == 2 else OPS} 0")
+    ranks[2].wait_for_line("^group over$")
+    ranks.pop(2).say("give up its disk is full")
+    for process in ranks.values():
+        process.wait_for_line("^group over$")
+        assert ops_of(process, "group")[-1].group(2) == "2"
+    assert any("its disk is full" in event["reason"] for event in cluster.events() if event["kind"] == "rank-lost")
+    assert len(reduce(ranks, "second")) == 1
+    ranks[0].say("reduce second 0,1")
+    time.sleep(0.1)
+    ranks.pop(1).say("give up its disk is full")
+    ranks[0].wait_for_line("^second refused ABORTED: .*rank 1 .*its disk is full")
 
 
 def test_an_open_job_and_one_of_fixed_size_do_not_share_a_name(cluster: Cluster, ranks: Ranks):

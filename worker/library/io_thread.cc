@@ -224,6 +224,8 @@ void IoThread::FailGroup(CallerGroup* group, const std::string& reason) {
   queue_.Post(AbortGroupCommand{.group = group->handle(), .reason = reason}).IgnoreError();
 }
 
+void IoThread::GiveUp(const std::string& reason) { queue_.Post(GiveUpCommand{reason}).IgnoreError(); }
+
 absl::Status IoThread::WaitOnStream(const CallerOp& op, DeviceStream stream) {
   return stager_->WaitOnStream(*op.device_op(), stream);
 }

@@ -72,6 +72,8 @@ class IoThread {
                               const DeviceOpCall& call);
   // On all ranks, because of something that concerns this one alone.
   void FailGroup(CallerGroup* group, const std::string& reason);
+  // All groups, as those of a rank that is lost.
+  void GiveUp(const std::string& reason);
   // What comes in the stream after this call sees the result of an op that was submitted on a device. Errors: those of
   // CudaStager::WaitOnStream.
   absl::Status WaitOnStream(const CallerOp& op, DeviceStream stream);

@@ -317,6 +317,19 @@ shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worke
   });
 }
 
+void shoal_worker_give_up(shoal_worker* worker, const char* reason) {
+  if (worker == nullptr) return;
+  shoal::Guarded(nullptr, [&]() -> absl::Status {
+    std::shared_ptr<shoal::WorkerClient> client;
+    {
+      const shoal::MutexLock lock(worker->mutex);
+      client = worker->client;
+    }
+    if (client != nullptr) client->GiveUp(shoal::OptionalText(reason, "no reason given"));
+    return absl::OkStatus();
+  });
+}
+
 void shoal_worker_close(shoal_worker* worker) {
   if (worker == nullptr) return;
   shoal::Guarded(nullptr, [&]() -> absl::Status {

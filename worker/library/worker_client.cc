@@ -230,6 +230,14 @@ ColocatedServerOptions WorkerClient::ServerOptions() const {
 
 WorkerClient::~WorkerClient() { Close(); }
 
+void WorkerClient::GiveUp(const std::string& reason) {
+  const MutexLock lock(close_mutex_);
+  if (closed_ || io_ == nullptr) return;
+  io_->GiveUp(reason);
+  member_->Close();
+  member_->Leave(reason, /*failed=*/true, std::nullopt);
+}
+
 void WorkerClient::Close() {
   const MutexLock lock(close_mutex_);
   if (closed_) return;

@@ -130,6 +130,10 @@ class WorkerClient {
   absl::StatusOr<WorkerStatistics> Statistics();
   CompletionQueue& completions() { return completions_; }
 
+  // Leaves the job as a rank that is lost, for which others need not wait. What is open ends with Cancelled; Close
+  // frees the rest.
+  void GiveUp(const std::string& reason);
+
   // Ends open ops with Cancelled, closes groups, leaves the job, waits for flight records to be written and sent, and
   // joins all threads. Takes a few seconds at most, also when nobody answers; a process that runs a colocated server
   // waits for the other ranks to leave its groups, at most kServerGoodbyeMs. Idempotent.

@@ -32,6 +32,8 @@ class AnyGroup {
   virtual void Fail(absl::Status why, Now now, WorkerActions* actions) = 0;
   // Likewise, where the others are told by somebody else.
   virtual void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) = 0;
+  // Likewise, on this rank alone if the group goes on without lost ranks: this one is lost, or about to be.
+  virtual void GiveUp(absl::Status why, Now now, WorkerActions* actions) = 0;
   // Ends the group once its ops are done; GroupClosed follows.
   virtual void Close(Now now, WorkerActions* actions) = 0;
   // Ends the group, also its ops; it waits for the other ranks until the deadline at the latest.

@@ -409,18 +409,21 @@ absl::Status ChunkFlow::FailureOf(const WorkerOp& op) const {
   return FailureOfOp(failure_, absl::StrCat(OpOfGroup(*info_, op), ": ", GroupDescription::Progress(op)));
 }
 
+void ChunkFlow::TellFailure(const absl::Status& why, WorkerActions* actions) const {
+  const absl::string_view text = why.message();
+  FrameHeader header = Header(FrameType::kGroupFailed);
+  if (LacksMemory(why)) header.refusal = Refusal::kGroupLackedMemory;
+  const Note note = MakeTextNote(header, std::string_view(text.data(), text.size()));
+  for (const ShardLink& link : links_) {
+    if (link.in_use() && link.is_up()) actions->push_back(WorkerSendNoteAction{link.peer(), note});
+  }
+}
+
 void ChunkFlow::Fail(absl::Status why, Now now, WorkerActions* actions) {
   failure_ = std::move(why);
   links_.StopWanting();
   server_waits_.End();
-  const absl::string_view text = failure_.message();
-  FrameHeader header = Header(FrameType::kGroupFailed);
-  if (LacksMemory(failure_)) header.refusal = Refusal::kGroupLackedMemory;
-  const Note note = MakeTextNote(header, std::string_view(text.data(), text.size()));
   for (ShardLink& link : links_) {
-    if (link.in_use() && link.is_up()) {
-      actions->push_back(WorkerSendNoteAction{link.peer(), note});
-    }
     for (const OfferId offer : link.DropHeld()) actions->push_back(WorkerDeclineAction{offer});
   }
   for (WorkerOp& op : ops_) {

@@ -127,7 +127,9 @@ class ChunkFlow {
   // Goes over to another map: chunks whose result is not here are pushed again, to their new owners. The links of the
   // new epoch have generation `generation` and are to be greeted.
   void MoveTo(MoveGroupCommand next, uint16_t generation, Now now, WorkerActions* actions);
-  // Tells the servers, declines what is held, and reports each op as soon as its memory is free.
+  // Servers tell the other ranks, and fail the group for all of them.
+  void TellFailure(const absl::Status& why, WorkerActions* actions) const;
+  // Declines what is held, and reports each op as soon as its memory is free.
   void Fail(absl::Status why, Now now, WorkerActions* actions);
   // OK: the group has not failed.
   const absl::Status& failure() const { return failure_; }

@@ -25,6 +25,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -60,6 +61,7 @@ class NodeGroup final : public AnyGroup {
   absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) override;
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
   void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) override;
+  void GiveUp(absl::Status why, Now now, WorkerActions* actions) override { Fail(std::move(why), now, actions); }
   void Close(Now now, WorkerActions* actions) override;
   void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) override;
 

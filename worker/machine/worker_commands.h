@@ -89,6 +89,12 @@ struct AbortGroupCommand {
   std::string reason;
 };
 
+// This rank is to count as lost: its groups end here. Those that go on without lost ranks do so, once the scheduler
+// knows.
+struct GiveUpCommand {
+  std::string reason;
+};
+
 // Ends the group once its ops are done; GroupClosed follows.
 struct CloseGroupCommand {
   GroupHandle group;
@@ -113,9 +119,10 @@ struct MeasureLinkCommand {
   uint64_t deadline_ns = 0;
 };
 
-using WorkerCommand = std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, GiveGroupUpCommand,
-                                   NoMoreMapsCommand, SubmitCommand, TensorReadyCommand, DeviceDoneCommand,
-                                   AbortGroupCommand, CloseGroupCommand, RankLostCommand, ShutdownCommand>;
+using WorkerCommand =
+    std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, GiveGroupUpCommand, NoMoreMapsCommand,
+                 SubmitCommand, TensorReadyCommand, DeviceDoneCommand, AbortGroupCommand, GiveUpCommand,
+                 CloseGroupCommand, RankLostCommand, ShutdownCommand>;
 
 }  // namespace shoal
 

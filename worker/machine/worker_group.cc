@@ -63,10 +63,10 @@ void WorkerGroup::MoveTo(const MoveGroupCommand& next, Now now, WorkerActions* a
   if (failed() || next.map->epoch() <= newest) return;
   const absl::StatusOr<Roster> roster = DecodeRoster(info().size(), next.sealed_roster);
   if (!roster.ok() || !roster->Has(info().rank)) {
-    return FailAsOthers(roster.ok() ? absl::FailedPreconditionError(absl::StrCat(
-                                          RankOnNode(info(), info().rank), " was taken for lost; the others go on"))
-                                    : roster.status(),
-                        now, actions);
+    return GiveUp(roster.ok() ? absl::FailedPreconditionError(absl::StrCat(RankOnNode(info(), info().rank),
+                                                                           " was taken for lost; the others go on"))
+                              : roster.status(),
+                  now, actions);
   }
   next_ = next;
   MoveIfDue(now, actions);
@@ -343,6 +343,18 @@ void WorkerGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
 
 void WorkerGroup::FailAsOthers(absl::Status why, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
+  flow_.TellFailure(why, actions);
+  End(std::move(why), now, actions);
+}
+
+// A server would fail the group for all ranks, if it heard before the ones that go on have greeted it.
+void WorkerGroup::GiveUp(absl::Status why, Now now, WorkerActions* actions) {
+  if (info().min_ranks == 0) return Fail(std::move(why), now, actions);
+  if (failed() || closed()) return;
+  End(std::move(why), now, actions);
+}
+
+void WorkerGroup::End(absl::Status why, Now now, WorkerActions* actions) {
   const bool was_opening = opening();
   state_ = State::kFailed;
   force_at_ns_ = now.monotonic_ns + options_.force_after_ns;
@@ -369,7 +381,7 @@ void WorkerGroup::Close(Now now, WorkerActions* actions) {
 void WorkerGroup::Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) {
   close_requested_ = true;
   if (state_ == State::kOpen) waits_.Leave(now.monotonic_ns, deadline_ns);
-  if (!flow_.ops().empty() || opening()) Fail(absl::CancelledError("the worker is closing"), now, actions);
+  if (!flow_.ops().empty() || opening()) GiveUp(absl::CancelledError("the worker is closing"), now, actions);
   CloseIfDone(now, actions);
 }
 

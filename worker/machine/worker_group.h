@@ -76,6 +76,7 @@ class WorkerGroup final : public AnyGroup {
   void OnAllCommitted(Now now, WorkerActions* actions);
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
   void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) override;
+  void GiveUp(absl::Status why, Now now, WorkerActions* actions) override;
   void Close(Now now, WorkerActions* actions) override;
   void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) override;
 
@@ -115,6 +116,8 @@ class WorkerGroup final : public AnyGroup {
   enum class State : uint8_t { kOpening, kOpen, kFailed, kClosed };
 
   void MoveIfDue(Now now, WorkerActions* actions);
+  // It has failed, on this rank.
+  void End(absl::Status why, Now now, WorkerActions* actions);
   // The link can't be used in this epoch. Whether its server can be reached at all is tried at once.
   void LoseLink(uint32_t shard, const std::string& why, bool refused, WorkerActions* actions);
   void ReportTrouble(uint32_t shard, bool reachable, bool refused, WorkerActions* actions);

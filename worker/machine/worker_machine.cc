@@ -131,6 +131,13 @@ void WorkerMachine::OnEvent(const AbortGroupCommand& command, Now now, WorkerAct
   DropClosed(command.group);
 }
 
+void WorkerMachine::OnEvent(const GiveUpCommand& command, Now now, WorkerActions* actions) {
+  for (const uint16_t handle : open_groups_) {
+    groups_[handle].group->GiveUp(absl::CancelledError(command.reason), now, actions);
+  }
+  DropClosed();
+}
+
 void WorkerMachine::OnEvent(const CloseGroupCommand& command, Now now, WorkerActions* actions) {
   AnyGroup* group = Group(command.group);
   if (group == nullptr) {

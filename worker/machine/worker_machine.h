@@ -50,6 +50,7 @@ class WorkerMachine {
   void OnEvent(const GiveGroupUpCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const NoMoreMapsCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const AbortGroupCommand& command, Now now, WorkerActions* actions);
+  void OnEvent(const GiveUpCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const CloseGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const RankLostCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const MeasureLinkCommand& command, Now now, WorkerActions* actions);

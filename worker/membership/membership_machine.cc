@@ -80,7 +80,8 @@ void MembershipMachine::EndWaits(MembershipActions* actions) {
 
 void MembershipMachine::OnEvent(const LeaveCommand& command, Now now, MembershipActions* actions) {
   EndWaits(actions);
-  groups_.GiveUpUnended();
+  // A rank that is lost is lost from all of its groups, and some of them go on without it.
+  if (!command.failed) groups_.GiveUpUnended();
   closed_groups_.AddGivenUp(groups_.TakeGivenUp());
   LeaveJobCall call{.member = {},
                     .reason = command.reason,

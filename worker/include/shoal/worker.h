@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 19
+#define SHOAL_ABI_VERSION 20
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -206,6 +206,12 @@ SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, s
 
 /* Of this process in the job. */
 SHOAL_API uint32_t shoal_worker_rank(shoal_worker* worker);
+
+/* Leaves the job as a rank that is lost: groups with `min_ranks` go on without it, and others fail on their ranks. Its
+ * own open ops end with CANCELLED. For a process that ends by an error of its own: after shoal_worker_close alone, the
+ * others wait for its part of their next all-reduce until that times out. shoal_worker_close is still to follow. NULL
+ * is allowed; `reason` NULL: none is given. */
+SHOAL_API void shoal_worker_give_up(shoal_worker* worker, const char* reason);
 
 /* Leaves the job: open ops end with CANCELLED, and groups are closed. A process that runs a colocated server for the
  * job first waits for the other ranks to close the groups that use it, 10 s at most. NULL is allowed. */

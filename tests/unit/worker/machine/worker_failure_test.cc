@@ -1,8 +1,12 @@
 // How a worker machine fails: who is named, what the servers are told, and when memory is given back.
+#include <functional>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/token.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/worker/machine/worker_driver.h"
@@ -38,6 +42,43 @@ TEST(WorkerFailure, ALossThatARankPassesOnNamesTheLostRankAlone) {
     ASSERT_EQ(worker.done.size(), 1u);
     EXPECT_EQ(worker.done[0].status, absl::AbortedError(absl::StrCat(text, kLacked)));
   }
+}
+
+// In a group that goes on: a server that heard it before the others have greeted it would fail the group for all.
+TEST(WorkerFailure, ARankThatIsLostFromAGroupThatGoesOnTellsNobody) {
+  const auto is_kept_out = [](WorkerDriver& worker) {
+    const Roster roster(3, {Rank(0)});
+    worker.Command(MoveGroupCommand{.group = GroupId(1),
+                                    .map = WorkerDriver::Map(1, 4),
+                                    .sealed_roster = SealRoster(TokenKey{}, GroupId(1), Epoch(4), roster)});
+  };
+  const auto gives_up = [](WorkerDriver& worker) { worker.Command(GiveUpCommand{"its script raised ValueError"}); };
+  const auto closes = [](WorkerDriver& worker) { worker.Command(ShutdownCommand{worker.now.monotonic_ns + kNsPerS}); };
+  const std::vector<std::pair<std::function<void(WorkerDriver&)>, std::string>> ways = {
+      {is_kept_out, "rank 0 on node-0 was taken for lost; the others go on"},
+      {gives_up, "its script raised ValueError"},
+      {closes, "the worker is closing"}};
+  for (const auto& [way, text] : ways) {
+    WorkerDriver worker;
+    const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
+    info->min_ranks = 1;
+    worker.Open(info);
+    worker.Up(0);
+    worker.Welcome(0, 4);
+    worker.Clear();
+    worker.Submit(1, 100);
+    worker.Sent(worker.sends.at(0));
+    way(worker);
+    ASSERT_EQ(worker.done.size(), 1u) << text;
+    EXPECT_THAT(std::string(worker.done[0].status.message()), HasSubstr(text));
+    EXPECT_THAT(worker.NotesOf(FrameType::kGroupFailed), IsEmpty()) << text;
+    EXPECT_THAT(worker.failures_told, IsEmpty()) << text;
+  }
+  WorkerDriver fixed(3, 1, 4);
+  fixed.Submit(1, 100);
+  gives_up(fixed);
+  EXPECT_THAT(fixed.NotesOf(FrameType::kGroupFailed), testing::SizeIs(1));
+  EXPECT_THAT(fixed.failures_told, ElementsAre("its script raised ValueError"));
 }
 
 // There may be no server that tells the others.

@@ -77,6 +77,14 @@ TEST_F(MembershipTest, AGroupThatHasNotEndedWhenTheProcessLeavesIsGivenUp) {
               ElementsAre(GivenUpRequest{2, "the worker was closed before the group was opened here"}));
 }
 
+TEST_F(MembershipTest, ALostRankGivesNoGroupUpForTheOthers) {
+  driver_.Do(Asks(7, deadline_ns_));
+  driver_.AnswerNext<JoinGroupCall>(Group());
+  driver_.Do(LeaveCommand{.reason = "its script raised ValueError", .failed = true});
+  EXPECT_TRUE(LeaveCall().failed);
+  EXPECT_THAT(LeaveCall().given_up_requests, testing::IsEmpty());
+}
+
 TEST_F(MembershipTest, WhatTheWorkerHasCountedIsToldWhenItLeaves) {
   WorkerCounters counters;
   counters.ops_completed = 7;
