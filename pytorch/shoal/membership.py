@@ -30,6 +30,7 @@ LOOPBACK = "127.0.0.1"
 # stays for the other ranks.
 LEAVE_SECONDS = 10
 LONGEST_SILENCE_SECONDS = 600
+LONGEST_REASON = 300  # characters
 UNKNOWN = 2**32 - 1  # of Service.live_ranks
 
 _lock = threading.Lock()
@@ -476,5 +477,12 @@ def _leave_at_exit() -> None:
         current = _current
     if current is not None:
         current.close(script_has_ended=True)
+    # A script that ended by an exception leaves others in the middle of a step: they are not to wait for it.
+    error = getattr(sys, "last_value", None)
     for session in list(_open_sessions):
-        session.close()
+        try:
+            if error is not None:
+                session.give_up(f"its script raised {type(error).__name__}: {error}"[:LONGEST_REASON])
+            session.close()
+        except dist.DistBackendError as failure:
+            _tell(f"shoal: leaving the job failed: {failure}")

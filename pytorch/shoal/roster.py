@@ -90,7 +90,11 @@ class Member:
                 raise
             # The scheduler has given this member up, as if it had ended.
             self._join()
-            backend.rejoin(self.session, self.handle)
+            try:
+                backend.rejoin(self.session, self.handle)
+            except BaseException:
+                self.session.close()
+                raise
             raise dist.DistBackendError(
                 f"{error}; this process has joined again, with another handle: exchange handles once more"
             ) from None
@@ -118,6 +122,7 @@ class Member:
             )
         except BaseException:
             if group is not None:
+                group.abort("a rank could not be reconfigured")  # those that could are told
                 self.session.close_group(group)
             raise
 

@@ -30,8 +30,9 @@ bool GroupHasEnded(shoal_code code) { return code == SHOAL_CANCELLED || code == 
 
 bool IsRefusal(shoal_code code) { return code == SHOAL_INVALID_ARGUMENT || code == SHOAL_UNIMPLEMENTED; }
 
-Group::Group(std::shared_ptr<Session> session, shoal_group* group)
+Group::Group(std::shared_ptr<Session> session, shoal_group* group, uint32_t rank_count)
     : session_(std::move(session)),
+      rank_count_(rank_count),
       takes_devices_(session_->library().shoal_group_takes_devices(group)),
       group_(group) {}
 
@@ -83,7 +84,11 @@ std::string Group::SumBytes(std::string bytes, uint64_t timeout_ms) {
       .data = bytes.data(), .count = bytes.size(), .dtype = SHOAL_UINT8, .op = SHOAL_SUM, .timeout_ms = timeout_ms};
   const std::shared_ptr<StartedOperation> started = Start(operation, &error);
   if (started != nullptr) started->Wait(UINT64_MAX, &error);
-  session_->library().Check(error.code, error, "the ranks of a process group can't tell each other where they are");
+  const std::string what = "the ranks of a process group can't tell each other where they are";
+  session_->library().Check(error.code, error, what);
+  if (const Contributors from = started->contributors(); from.most > 0 && from.least < rank_count_) {
+    throw ShoalError(SHOAL_ABORTED, what + ": one of " + std::to_string(rank_count_) + " was lost meanwhile");
+  }
   return bytes;
 }
 

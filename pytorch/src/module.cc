@@ -124,9 +124,16 @@ class PythonShoalBackend final : public ShoalBackend {
   }
 
   void Rejoin(std::shared_ptr<Session> session, std::string reconfigure_handle) {
-    TakeSession(std::move(session));
-    MutexLock lock(handle_mutex_);
-    reconfigure_handle_ = std::move(reconfigure_handle);
+    const std::shared_ptr<Session> before = TakeSession(std::move(session));
+    {
+      MutexLock lock(handle_mutex_);
+      reconfigure_handle_ = std::move(reconfigure_handle);
+    }
+    try {
+      before->Close();
+    } catch (const std::exception& error) {
+      TORCH_WARN("shoal: leaving the job as the member that was given up failed: ", error.what());
+    }
   }
 
   WorkPtr reconfigure(const c10d::ReconfigureOptions& opts) override {
@@ -275,7 +282,8 @@ void DefineSession(py::module_& module) {
             }
             return py::bytes(sum);
           },
-          py::arg("contribution"), py::arg("timeout_ms"));
+          py::arg("contribution"), py::arg("timeout_ms"))
+      .def("abort", &Group::Abort, py::arg("reason"), GilReleased());
   py::class_<Session, std::shared_ptr<Session>>(module, "Session")
       .def(py::init([](std::function<void()> on_closed, const py::kwargs& values) {
              const ShoalLibrary& library = Library();
@@ -290,6 +298,7 @@ void DefineSession(py::module_& module) {
            py::arg("scale_sums") = false, GilReleased())
       .def("close_group", &Session::CloseGroup, py::arg("group"), GilReleased())
       .def("close", &Session::Close, GilReleased())
+      .def("give_up", &Session::GiveUp, py::arg("reason"), GilReleased())
       .def_property_readonly("forked", &Session::forked)
       .def_property_readonly("rank", &Session::rank)
       .def("statistics", &StatisticsToDict);

@@ -60,6 +60,7 @@ Session::Session(const ShoalLibrary& library, const shoal_worker_options& option
 Session::~Session() {
   if (forked()) {
     for (std::thread& thread : threads_) thread.detach();  // they exist in the parent only
+    if (beside_.joinable()) beside_.detach();
     return;
   }
   try {
@@ -114,7 +115,7 @@ std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::
   shoal_error error = {};
   library_.Check(library_.shoal_group_create(worker, &options, &handle, &error), error,
                  "can't create process group \"" + name + "\"");
-  auto group = std::make_shared<Group>(shared_from_this(), handle);
+  auto group = std::make_shared<Group>(shared_from_this(), handle, options.rank_count);
   MutexLock lock(mutex_);
   groups_.push_back(group);
   return group;
@@ -136,12 +137,15 @@ void Session::CloseGroup(const std::shared_ptr<Group>& group) {
 void Session::Close() {
   if (forked()) return;
   std::vector<std::shared_ptr<Group>> groups;
+  std::thread beside;
   {
     MutexLock lock(mutex_);
     if (close_called_) return;
     close_called_ = true;
     groups.swap(groups_);
+    beside.swap(beside_);
   }
+  if (beside.joinable()) beside.join();
   std::string left_behind;
   for (const std::shared_ptr<Group>& group : groups) {
     if (const std::string of_group = group->Close(); left_behind.empty()) left_behind = of_group;
@@ -155,6 +159,30 @@ void Session::Close() {
   }
   if (on_closed) on_closed();
   if (!left_behind.empty()) throw ShoalError(SHOAL_DEADLINE_EXCEEDED, left_behind);
+}
+
+void Session::GiveUp(const std::string& reason) {
+  WithWorker([&](shoal_worker* worker) { library_.shoal_worker_give_up(worker, reason.c_str()); });
+}
+
+void Session::RunBeside(const std::function<void()>& task) {
+  std::thread before;
+  {
+    MutexLock lock(mutex_);
+    before.swap(beside_);
+  }
+  if (before.joinable()) before.join();
+  {
+    MutexLock lock(mutex_);
+    if (!close_called_ && !beside_.joinable()) {
+      try {
+        beside_ = std::thread(task);
+        return;
+      } catch (const std::system_error&) {
+      }
+    }
+  }
+  task();
 }
 
 std::string Session::EndThreads() {

@@ -99,7 +99,8 @@ class StartedOperation {
 
 class Group : public std::enable_shared_from_this<Group> {
  public:
-  Group(std::shared_ptr<Session> session, shoal_group* group);
+  // `rank_count` 0: not known.
+  Group(std::shared_ptr<Session> session, shoal_group* group, uint32_t rank_count);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -111,7 +112,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // Those that somebody still looks after, in no order; some may be complete.
   std::vector<std::shared_ptr<StartedOperation>> StartedOnDevices();
   // The sum of what all ranks contribute, byte by byte; each rank calls it alike, with as many bytes. Throws
-  // ShoalError.
+  // ShoalError, also if the group has gone on without a rank.
   std::string SumBytes(std::string bytes, uint64_t timeout_ms);
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
@@ -132,6 +133,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void AbortIfOthersGoOn(const shoal_error& error) SHOAL_REQUIRES(mutex_);
 
   const std::shared_ptr<Session> session_;
+  const uint32_t rank_count_;
   const int takes_devices_;
   Mutex mutex_;
   std::condition_variable changed_;
@@ -167,6 +169,13 @@ class Session : public std::enable_shared_from_this<Session> {
   // Throws ShoalError when all that is done, if something was not over in time and is left behind; and what on_closed
   // throws.
   void Close();
+
+  // Leaves the job as a rank that is lost, for which others need not wait. Close is still to follow. Throws ShoalError.
+  void GiveUp(const std::string& reason);
+
+  // Runs `task` in a thread, after the one before; Close waits for it. If the session is closed, or there is no thread,
+  // it runs here.
+  void RunBeside(const std::function<void()>& task);
 
   shoal_statistics Statistics();
   std::vector<shoal_server_statistics> ServerStatistics();
@@ -224,6 +233,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool close_called_ SHOAL_GUARDED_BY(mutex_) = false;
   bool closing_ SHOAL_GUARDED_BY(mutex_) = false;              // the threads end
   std::vector<std::thread> threads_ SHOAL_GUARDED_BY(mutex_);  // each holds the session
+  std::thread beside_ SHOAL_GUARDED_BY(mutex_);                // of RunBeside
   // Until then, a group that is destroyed does not wait for its operations on devices: another one's have not ended.
   std::atomic<std::chrono::steady_clock::time_point> devices_stuck_until_{};
 };

@@ -412,11 +412,15 @@ void ShoalBackend::Watch([[maybe_unused]] const WorkPtr& work) {
 }
 
 void ShoalBackend::enableCollectivesTiming() {
-  CpuInner()->enableCollectivesTiming();
-  if (const BackendPtr nccl = members().cuda_inner) nccl->enableCollectivesTiming();
+  is_timed_ = true;
+  const Members now = members();
+  for (const BackendPtr& inner : {now.cpu_inner, now.cuda_inner}) {
+    if (inner) inner->enableCollectivesTiming();
+  }
 }
 
 c10d::ErrorType ShoalBackend::getError() {
+  if (roster_is_due_) return c10d::ErrorType::COMM_ERROR;
   const Members now = members();
   switch (now.failures->first_code.load()) {
     case SHOAL_OK:
@@ -455,15 +459,33 @@ void ShoalBackend::shutdown() {
     before.cuda_inner.release();
     return;
   }
-  if (before.cpu_inner) before.cpu_inner->shutdown();
-  if (before.cuda_inner) before.cuda_inner->shutdown();
+  // Whatever fails, the process leaves the job.
+  std::exception_ptr first_error;
+  const auto attempt = [&first_error](const auto& call) {
+    try {
+      call();
+    } catch (const std::exception&) {
+      if (!first_error) first_error = std::current_exception();
+    }
+  };
   // Ends Gloo's threads now. Left to the interpreter's end, where DDP would keep them, one of them may be about to drop
   // a tensor of Python's and takes the process down.
-  before.cpu_inner.reset();
-  before.cuda_inner.reset();
-  AwaitEnding();
-  if (before.group) session->CloseGroup(before.group);
-  if (session && session->in_open_job()) session->Close();
+  for (BackendPtr* inner : {&before.cpu_inner, &before.cuda_inner}) {
+    if (!*inner) continue;
+    attempt([&] { (*inner)->shutdown(); });
+    inner->reset();
+  }
+  if (before.group) attempt([&] { session->CloseGroup(before.group); });
+  if (session && session->in_open_job()) attempt([&] { session->Close(); });
+  if (first_error) std::rethrow_exception(first_error);
+}
+
+void ShoalBackend::WarnIfThrows(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    TORCH_WARN("shoal: ending the inner backend of ranks that a process group had failed: ", TextOf(error));
+  }
 }
 
 ShoalBackend::Members ShoalBackend::TakeMembers() {
@@ -478,43 +500,39 @@ std::string ShoalBackend::WhyNoRanks() const {
   return "has no ranks; reconfigure() gives it some, and must be called again if it has failed";
 }
 
-void ShoalBackend::AwaitEnding() {
-  if (ending_.joinable()) ending_.join();
-}
-
 // ---- reconfigure ----
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 void ShoalBackend::EndRoster() {
+  const std::shared_ptr<Session> session = members().session;
+  TORCH_CHECK_WITH(DistBackendError, session, "shoal: the process group ", WhyNoRanks());
+  session->ThrowIfForked();
   const std::vector<WorkPtr> let_go_of = DropBlock();
+  roster_is_due_ = true;
   Members before = TakeMembers();
   if (before.group) before.group->Abort("its process takes other ranks into the process group");
   for (const BackendPtr& inner : {before.cuda_inner, before.cpu_inner}) {
-    if (inner) inner->abort();
+    if (inner) WarnIfThrows([&] { inner->abort(); });
   }
-  AwaitEnding();
-  if (before.group) members().session->CloseGroup(before.group);
+  if (before.group) session->CloseGroup(before.group);
+  if (!before.cpu_inner && !before.cuda_inner) return;
   // Gloo takes 10 ms to let go of each peer.
-  ending_ = std::thread([cuda_inner = std::move(before.cuda_inner), cpu_inner = std::move(before.cpu_inner)]() mutable {
-    for (BackendPtr* inner : {&cuda_inner, &cpu_inner}) {
-      if (!*inner) continue;
-      try {
-        (*inner)->shutdown();
-      } catch (const std::exception& error) {
-        TORCH_WARN("shoal: ending the inner backend of ranks that a process group had failed: ", TextOf(error));
-      }
-      inner->reset();
+  auto inners = std::make_shared<std::vector<BackendPtr>>();
+  *inners = {std::move(before.cuda_inner), std::move(before.cpu_inner)};
+  session->RunBeside([inners] {
+    for (BackendPtr& inner : *inners) {
+      if (inner) WarnIfThrows([&] { inner->shutdown(); });
+      inner.reset();
     }
   });
 }
 
-void ShoalBackend::TakeSession(std::shared_ptr<Session> session) {
-  {
-    MutexLock lock(mutex_);
-    TORCH_CHECK(members_.session, "shoal: the process group was destroyed while it was reconfigured");
-    members_.session.swap(session);
-  }
-  session->Close();
+std::shared_ptr<Session> ShoalBackend::TakeSession(std::shared_ptr<Session> session) {
+  MutexLock lock(mutex_);
+  TORCH_CHECK_WITH(DistBackendError, members_.session,
+                   "shoal: the process group was destroyed while it was reconfigured");
+  members_.session.swap(session);
+  return session;
 }
 
 void ShoalBackend::BeginRoster(int rank, std::vector<uint64_t> ranks_of_job, std::shared_ptr<Group> group,
@@ -525,6 +543,7 @@ void ShoalBackend::BeginRoster(int rank, std::vector<uint64_t> ranks_of_job, std
     if (!inner) continue;
     inner->setTimeout(options_->timeout);
     if (!getGroupUid().empty()) inner->setGroupUid(getGroupUid());
+    if (is_timed_) inner->enableCollectivesTiming();
   }
   if (const std::optional<at::Device> device = getBoundDeviceId(); device && device->is_cuda() && cuda_inner) {
     cuda_inner->setBoundDeviceId(device);
@@ -534,12 +553,15 @@ void ShoalBackend::BeginRoster(int rank, std::vector<uint64_t> ranks_of_job, std
   size_ = static_cast<int>(ranks_of_job.size());
   sequence_number_ = 0;
   has_nccl_ = cuda_inner != nullptr;
+  inner_has_hook_ = false;
   MutexLock lock(mutex_);
-  TORCH_CHECK(members_.session, "shoal: the process group was destroyed while it was reconfigured");
+  TORCH_CHECK_WITH(DistBackendError, members_.session,
+                   "shoal: the process group was destroyed while it was reconfigured");
   members_ = {.session = members_.session,
               .group = std::move(group),
               .cpu_inner = std::move(cpu_inner),
               .cuda_inner = std::move(cuda_inner)};
+  roster_is_due_ = false;
 }
 #endif
 

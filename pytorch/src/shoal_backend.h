@@ -132,11 +132,11 @@ class ShoalBackend : public c10d::Backend {
   void shutdown() override;
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
-  // Of a backend that was made without ranks. Ends what is under way with an error and lets go of the ranks. Does
-  // nothing where it has none.
+  // Of a backend that was made without ranks. Ends what is under way with an error and lets go of the ranks. Throws
+  // after shutdown, and in a forked child.
   void EndRoster();
-  // Where it has no ranks: it is another member of the job from now on. Closes the session that it had.
-  void TakeSession(std::shared_ptr<Session> session);
+  // Where it has no ranks: it is another member of the job from now on. Returns the session that it had.
+  std::shared_ptr<Session> TakeSession(std::shared_ptr<Session> session);
   // Only where it has no ranks. `ranks_of_job`: the group's, in its order. `group` is nullptr for one rank.
   void BeginRoster(int rank, std::vector<uint64_t> ranks_of_job, std::shared_ptr<Group> group, BackendPtr cpu_inner,
                    BackendPtr cuda_inner);
@@ -192,10 +192,10 @@ class ShoalBackend : public c10d::Backend {
   Members members() const;  // all nullptr, but for `failures`, after shutdown and without ranks
   // Leaves the session, and what went wrong.
   Members TakeMembers();
+  // Of an inner backend that is let go of.
+  static void WarnIfThrows(const std::function<void()>& call);
   // Of a call that needs ranks.
   std::string WhyNoRanks() const;
-  // Until the inner backends of earlier ranks are gone.
-  void AwaitEnding();
   // Throw after shutdown, and without ranks.
   BackendPtr Inner(const c10::Device& device) const;
   BackendPtr CpuInner() const;
@@ -226,7 +226,8 @@ class ShoalBackend : public c10d::Backend {
   const bool checks_finite_;
   mutable Mutex mutex_;
   Members members_ SHOAL_GUARDED_BY(mutex_);
-  std::thread ending_;  // lets go of the inner backends of the last ranks; of who reconfigures, and of shutdown
+  std::atomic<bool> roster_is_due_{false};  // reconfigure has begun, and has not given it ranks
+  std::atomic<bool> is_timed_{false};       // enableCollectivesTiming was called
   std::atomic<bool> shut_down_{false};
   std::atomic<uint64_t> sequence_number_{0};
   OnCompletionHook on_completion_hook_;  // nullptr: none

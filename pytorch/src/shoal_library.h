@@ -31,6 +31,7 @@ class ShoalError : public std::runtime_error {
   F(shoal_code_name)                \
   F(shoal_worker_connect)           \
   F(shoal_worker_rank)              \
+  F(shoal_worker_give_up)           \
   F(shoal_worker_close)             \
   F(shoal_worker_open_device)       \
   F(shoal_group_create)             \

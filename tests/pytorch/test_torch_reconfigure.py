@@ -530,3 +530,31 @@ def ask_to_continue_without_rosters(_make_group: Callable) -> None:
 
 def test_a_fixed_group_does_not_go_on(cluster):
     run_ranks(1, ask_to_continue_without_rosters, environment=cluster.environment(), init=False)
+
+
+def shut_down_while_it_is_reconfigured(_make_group: Callable, store_port: int) -> int:
+    group = Group(store_port, "shoal")
+    handles = group.handles("alone", [0])
+    refused = []
+
+    def reconfigure_on() -> None:
+        for uuid in range(1, 1000):
+            try:
+                dist._reconfigure(uuid, handles, timeout=TIMEOUT).wait()
+            except (dist.DistBackendError, RuntimeError) as error:
+                refused.append(str(error))
+                return
+
+    thread = threading.Thread(target=reconfigure_on)
+    thread.start()
+    time.sleep(0.05)
+    group.backend.shutdown()
+    thread.join(20)
+    assert not thread.is_alive()
+    (text,) = refused
+    assert "destroyed" in text or "closed" in text, text
+    return len(text)
+
+
+def test_shutdown_of_another_thread_ends_a_reconfiguration(cluster, store):
+    run(cluster, store, 1, shut_down_while_it_is_reconfigured)
