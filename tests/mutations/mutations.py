@@ -11,6 +11,7 @@ from local_reduce_mutations import LOCAL_REDUCE_MUTATIONS
 from mutation import mutation
 from node_mutations import NODE_MUTATIONS
 from plugin_mutations import PLUGIN_MUTATIONS
+from roster_mutations import ROSTER_MUTATIONS
 from scheduler_mutations import SCHEDULER_MUTATIONS
 
 # Of the protocol, in the simulator.
@@ -35,8 +36,8 @@ SIMULATOR_MUTATIONS = [
         "I2: every contribution counts",
         (
             "core/chunk_slot.cc",
-            "if (++landed_count_ < landed_.size()) return false;",
-            "if (++landed_count_ + 1 < landed_.size()) return false;",
+            "if (++landed_count_ < expected_) return false;",
+            "if (++landed_count_ + 1 < expected_) return false;",
         ),
     ),
     mutation(
@@ -141,8 +142,8 @@ SIMULATOR_MUTATIONS = [
         "I3: results are kept until every rank has them",
         (
             "server/machine/server_group.cc",
-            "landed_everywhere = std::min(landed_everywhere, other.landed_watermark);",
-            "landed_everywhere = std::max(landed_everywhere, other.landed_watermark);",
+            "landed_everywhere = std::min(landed_everywhere, ranks_[r].landed_watermark);",
+            "landed_everywhere = std::max(landed_everywhere, ranks_[r].landed_watermark);",
         ),
     ),
     mutation(
@@ -295,8 +296,8 @@ SIMULATOR_MUTATIONS = [
         "I5: those without the result push again",
         (
             "worker/machine/chunk_flow.cc",
-            "EpochLinks fresh(handle_, generation, std::move(map), ops_.first(), &connections_);",
-            "EpochLinks fresh(handle_, generation, std::move(map), std::max(ops_.first(), results_.newest_pushed()),"
+            "EpochLinks fresh(handle_, generation, map, ops_.first(), &connections_);",
+            "EpochLinks fresh(handle_, generation, map, std::max(ops_.first(), results_.newest_pushed()),"
             " &connections_);",
         ),
         (
@@ -485,7 +486,7 @@ SIMULATOR_MUTATIONS = [
     mutation(
         "closed-worker-forgets-what-it-did-not-open",
         "F21: a group that a closed rank never opened ends for the others",
-        ("worker/membership/membership_machine.cc", "  groups_.GiveUpUnended();\n", ""),
+        ("worker/membership/membership_machine.cc", "  if (!command.failed) groups_.GiveUpUnended();\n", ""),
     ),
     *DEVICE_MUTATIONS,
     *SCHEDULER_MUTATIONS,
@@ -496,5 +497,6 @@ PARTS = {
     "simulator": SIMULATOR_MUTATIONS,
     "node": LOCAL_REDUCE_MUTATIONS,
     "device": CUDA_MUTATIONS + PLUGIN_MUTATIONS,
+    "roster": ROSTER_MUTATIONS,
 }
 MUTATIONS = [mutation for part in PARTS.values() for mutation in part]

@@ -8,8 +8,8 @@ NODE_MUTATIONS = [
         "I1: an average over rails is divided by the number of all ranks",
         (
             "server/machine/chunk_exchange.cc",
-            ".ranks_per_input = group.ranks_per_contribution()},",
-            ".ranks_per_input = 1},",
+            ".ranks_per_input = group.ranks_per_contribution()};",
+            ".ranks_per_input = 1};",
         ),
     ),
     mutation(
@@ -17,8 +17,8 @@ NODE_MUTATIONS = [
         "I1: with rails the factor of a premul-sum is in the node's sum",
         (
             "server/machine/chunk_exchange.cc",
-            "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() > 1;",
-            "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() == 0;",
+            "op.reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() > 1)",
+            "op.reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() == 0)",
         ),
     ),
     mutation(

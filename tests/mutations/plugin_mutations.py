@@ -28,7 +28,7 @@ PLUGIN_MUTATIONS = [
         "a barrier waits for the all-reduces on devices that were called before",
         (
             "pytorch/src/shoal_backend_delegated.cc",
-            "OperationsOnDevices(group->StartedOnDevices(), ",
+            "OperationsOnDevices(now.group->StartedOnDevices(), ",
             "OperationsOnDevices({}, ",
         ),
         test=BARRIER,
@@ -54,7 +54,7 @@ PLUGIN_MUTATIONS = [
         "a barrier raises the error of an all-reduce on a device, whenever that has failed",
         (
             "pytorch/src/shoal_backend.cc",
-            "      if (!state->unheard_error) state->unheard_error = unheard;\n",
+            "      if (!failures->unheard_error) failures->unheard_error = unheard;\n",
             "",
         ),
         test=BARRIER,

@@ -132,8 +132,8 @@ SCHEDULER_MUTATIONS = [
         "I4: one epoch of a group, one map",
         (
             "scheduler/machine/group_moves.cc",
-            "const Epoch next(std::max(group.epoch.value() + 1, decisions_.map()->epoch().value()));",
-            "const Epoch next(std::max(group.epoch.value(), decisions_.map()->epoch().value()));",
+            "return Epoch(std::max(group.epoch.value() + 1, decisions_.map()->epoch().value()));",
+            "return Epoch(std::max(group.epoch.value(), decisions_.map()->epoch().value()));",
         ),
     ),
     mutation(

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/op_ledger.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "reduce/reduce.h"
@@ -178,6 +179,27 @@ TEST(LostRanks, F23SeveralMayBeLostOneAfterTheOther) {
     if (HasFatalFailure()) return;
   }
   ExpectKillsInside(seen);
+}
+
+TEST(LostRanks, F23ALostRankHoldsNoResultBack) {
+  Cluster cluster({.workers = 3, .servers = 2, .credit_chunks = 2, .min_ranks = 1});
+  cluster.OpenGroup(1, 0);
+  cluster.RunUntilQuiet();
+  cluster.KillWorker(2);
+  cluster.MoveGroup(1);
+  cluster.RunUntilQuiet();
+  // Far more ops than servers keep without a commit.
+  for (uint64_t op = 1; op <= 2 * kMaxUncommittedOps; ++op) {
+    std::vector<Bytes> tensors = Tensors(3, DataType::kFloat32, 100, op);
+    const Bytes expected = Expected({tensors[0], tensors[1]}, kSum);
+    for (uint32_t w = 0; w < 2; ++w) cluster.Submit(w, 0, op, tensors[w], DataType::kFloat32, ReduceOp::kSum);
+    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Done(0, op) != nullptr && cluster.Done(1, op) != nullptr; }))
+        << op;
+    ASSERT_TRUE(cluster.Done(0, op)->status.ok()) << cluster.Done(0, op)->status;
+    ASSERT_EQ(tensors[0], expected) << op;
+    ASSERT_EQ(tensors[1], expected) << op;
+  }
+  EXPECT_LE(cluster.worker_counters(0).retained_results, 2 * kCommitAnnounceOps);
 }
 
 TEST(LostRanks, F23AServerThatComesLaterBeginsWithTheRosterOfItsEpoch) {
