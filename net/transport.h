@@ -20,8 +20,9 @@
 //   T8  A peer that falls silent need not be reported as kPeerDown. Whoever watches its lease calls Close, which must
 //       still keep T1.
 //   T9  is that of lending: net/lending.h.
-//   T10 If AcceptsAtOnce(offer) is true, Accept copies the payload before it returns, even if the sender has died. Its
-//       kLanded comes with the next Poll, and is OK unless the sender closed the connection meanwhile.
+//   T10 If AcceptsAtOnce(offer) is true, Accept copies the payload before it returns, even if the sender has died. If
+//       the sender closes meanwhile, it returns Unavailable and has written nothing, or the copy is whole: only a
+//       sender that waited for it in vain (100 ms) makes kLanded an error. kLanded comes with the next Poll.
 //   T11 No payload waits until another one is taken or returned. Between two sides that poll, every payload is
 //       offered and every accepted one lands, whatever either of them or anybody else leaves unanswered or keeps
 //       borrowed, and whoever else stands still. That no group deadlocks rests on this (docs/adr/0001, docs/adr/0018).
@@ -71,7 +72,7 @@ class Transport {
                             uint64_t token) = 0;
 
   // Takes an offer into `buffer`, whose size must equal the offer's payload_bytes (InvalidArgument otherwise, and the
-  // offer stands). NotFound: the offer is gone with its peer; no event follows.
+  // offer stands). NotFound: the offer is gone with its peer; no event follows. Unavailable: T10; no event either.
   virtual absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) = 0;
 
   // True if Accept copies at once, out of memory that does not go with the sender: T10. False for an unknown offer.

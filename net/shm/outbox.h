@@ -26,7 +26,8 @@ struct OutboxHeader {
   alignas(64) std::atomic<uint64_t> consumed;  // bytes of the peer's records that we are done with
   // Not 0: we wait for room in our ring, so whoever consumes should ring the bell.
   alignas(64) std::atomic<uint32_t> wants_room;
-  std::atomic<uint32_t> stage;  // a SideStage
+  std::atomic<uint32_t> stage;    // a SideStage
+  std::atomic<uint32_t> copying;  // 1: we copy from the peer's memory just now
 };
 
 // How far our side of the connection has come to its end.
@@ -34,6 +35,7 @@ enum class SideStage : uint32_t {
   kOpen = 0,
   kClosed = 1,       // what we lent and want back may be used for something else by now
   kDoneReading = 2,  // and we read nothing of the peer's memory any more
+  kClosing = 3,      // before kClosed: what the peer copies just now is still there, and nothing else is to be copied
 };
 
 inline constexpr size_t kOutboxHeaderBytes = 4096;

@@ -1,7 +1,10 @@
 #include "net/shm/shm_connection.h"
 
 #include <array>
+#include <thread>
 #include <utility>
+
+#include "process/clock.h"
 
 namespace shoal {
 
@@ -108,6 +111,31 @@ void ShmConnection::SayStage(SideStage stage) {
   // The region may be used for something else only after this can be seen.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (socket_.valid()) RingBell(socket_.get());
+}
+
+void ShmConnection::SayClosing(bool lends) {
+  SayStage(SideStage::kClosing);
+  if (!lends || !inbox_.has_value()) return;
+  const auto is_copying = [this] { return inbox_->header().copying.load(std::memory_order_acquire) != 0; };
+  const uint64_t until_ns = MonotonicNs() + kMostCopyingNs;
+  while (is_copying() && !is_dead_ && MonotonicNs() < until_ns) std::this_thread::yield();
+}
+
+bool ShmConnection::BeginCopy() {
+  outbox_->header().copying.store(1, std::memory_order_relaxed);
+  // The peer says that it is closing and then looks whether we copy; we say that we copy and then look at its stage.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (is_dead_ || their_stage() == SideStage::kOpen) return true;
+  outbox_->header().copying.store(0, std::memory_order_release);
+  return false;
+}
+
+bool ShmConnection::EndCopy() {
+  // What the peer has done to its memory since is seen after its stage.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const SideStage stage = their_stage();
+  outbox_->header().copying.store(0, std::memory_order_release);
+  return stage == SideStage::kOpen || stage == SideStage::kClosing;
 }
 
 void ShmConnection::SetDead() {

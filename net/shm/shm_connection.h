@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/now.h"
 #include "core/transport_event.h"
 #include "net/shm/lent_memory.h"
 #include "net/shm/outbox.h"
@@ -31,6 +32,7 @@ class ShmConnection {
  public:
   // In an epoll's key: the event is about the other process, not about the socket.
   static constexpr uint64_t kProcessBit = uint64_t{1} << 63;
+  static constexpr uint64_t kMostCopyingNs = 100 * kNsPerMs;
 
   // `name` is for messages.
   ShmConnection(PeerId peer, std::string name) : peer_(peer), name_(std::move(name)) {}
@@ -74,6 +76,13 @@ class ShmConnection {
 
   // ---- Its end ----
   void SayStage(SideStage stage);
+  // kClosing. `lends`: the peer may be copying from our memory, and we wait until it has ended that: for kMostCopyingNs
+  // at most, as it may stand still. It finds what it has copied later to be in vain.
+  void SayClosing(bool lends);
+  // Around a copy from the peer's memory. False: the peer is closing; nothing may be copied.
+  bool BeginCopy();
+  // True: what was copied is what the peer lent.
+  bool EndCopy();
   // kDoneReading if its greeting has not come.
   SideStage their_stage() const { return inbox_.has_value() ? inbox_->stage() : SideStage::kDoneReading; }
   // Takes the bells that have come. False: the other side is gone.

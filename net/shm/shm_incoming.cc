@@ -114,12 +114,11 @@ absl::Status ShmIncoming::Accept(ShmOffers::Iterator offer, std::span<std::byte>
     shared_.offers->Remove(offer);
     return absl::OkStatus();
   }
+  const bool is_ours = offered.send_number == 0;  // it came through the ring, and is a copy
+  const absl::Status closed = absl::UnavailableError(absl::StrCat(connection_->name(), " closed the connection"));
+  if (!is_ours && !connection_->BeginCopy()) return closed;
   CopyPayload(buffer.data(), offered.payload, buffer.size());
-  // Its owner says first that it uses the memory for something else, then does so.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  const bool is_good = AcceptsAtOnce(offered);
-  AddLanded(landing, is_good ? absl::OkStatus()
-                             : absl::UnavailableError(absl::StrCat(connection_->name(), " closed the connection")));
+  AddLanded(landing, is_ours || connection_->EndCopy() ? absl::OkStatus() : closed);
   GiveBack(offer);
   return absl::OkStatus();
 }

@@ -65,6 +65,7 @@ absl::StatusOr<bool> ShmPeer::Flush() {
 
 void ShmPeer::End(const absl::Status& under_way, const absl::Status& down) {
   state_ = State::kEnding;
+  connection_.SayClosing(outgoing_.lends());  // our user gets its memory back below
   outgoing_.End(under_way);
   incoming_.End(under_way);
   events_->Add({.kind = TransportEventKind::kPeerDown, .peer = id(), .status = down});

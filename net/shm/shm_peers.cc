@@ -19,6 +19,7 @@ constexpr uint64_t kMaxMappedBytes = uint64_t{1} << 45;
 
 // Memory that we lent stays readable for peers that have it mapped, and is not written any more.
 ShmPeers::~ShmPeers() {
+  for (const auto& [id, peer] : peers_) peer->connection().SayClosing(peer->outgoing().lends());
   for (const auto& [id, peer] : peers_) peer->connection().SayStage(SideStage::kDoneReading);
 }
 
