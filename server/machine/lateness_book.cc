@@ -144,8 +144,8 @@ void LatenessBook::OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_
   }
 }
 
-void LatenessBook::Restart(uint32_t ranks) {
-  ranks_in_epoch_ = ranks;
+void LatenessBook::Restart(const Roster& roster) {
+  ranks_in_epoch_ = roster.count();
   beginnings_.fill({});
   std::ranges::fill(half_landed_ns_, 0);
   half_landed_ = 0;
@@ -158,7 +158,8 @@ void LatenessBook::Restart(uint32_t ranks) {
   gathered_everywhere_ = 0;
   for (RankState& state : ranks_) {
     state.apart_ns.clear();
-    state = {.landing = state.landing,
+    state = {.in_epoch = roster.Has(state.window.rank),
+             .landing = state.landing,
              .landed_ns = state.landed_ns,
              .apart_ns = std::move(state.apart_ns),
              .window = {.rank = state.window.rank}};
@@ -201,7 +202,9 @@ uint64_t LatenessBook::MedianSpacingNs() {
 
 uint64_t LatenessBook::MedianWaitedNs() {
   values_.clear();
-  for (const RankState& state : ranks_) values_.push_back(state.WithoutLongestOpNs());
+  for (const RankState& state : ranks_) {
+    if (state.in_epoch) values_.push_back(state.WithoutLongestOpNs());
+  }
   return LowerMedian(&values_);
 }
 

@@ -35,6 +35,7 @@
 
 #include "core/ids.h"
 #include "core/now.h"
+#include "core/roster.h"
 
 namespace shoal {
 
@@ -111,8 +112,8 @@ class LatenessBook {
   void OnLandingEnded(Rank rank, bool came_with_last, Now now);
   // After OnLandingEnded: it was a contribution to the slot's chunk, of `op`, and the `landed_count`th there.
   void OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_t landed_count, Now now);
-  // The group starts an epoch with so many ranks: nothing that was seen of ops under way counts.
-  void Restart(uint32_t ranks);
+  // The group starts an epoch: nothing that was seen of ops under way counts.
+  void Restart(const Roster& roster);
 
   const LatenessWindow& last_window() const { return last_; }
 
@@ -123,6 +124,7 @@ class LatenessBook {
     double used_ns = 0;
   };
   struct RankState {
+    bool in_epoch = true;
     uint32_t in_flight = 0;  // as its newest push says
     Moment contributed;      // its newest contribution; 0: none
     OpNumber newest_begun;

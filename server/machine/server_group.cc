@@ -38,7 +38,7 @@ ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, const Roste
       lateness_(first_token.group_size, SlotCount(credit_chunks)) {
   for (ChunkSlot& slot : slots_) slot.Size(first_token.group_size);
   Expect();
-  lateness_.Restart(roster_.count());
+  lateness_.Restart(roster_);
 }
 
 void ServerGroup::Expect() {
@@ -59,7 +59,7 @@ void ServerGroup::MoveTo(Epoch epoch, const Roster& roster) {
   failure_.clear();
   release_at_ns_ = kNoDeadline;
   ledger_.Restart();
-  lateness_.Restart(roster_.count());
+  lateness_.Restart(roster_);
   may_have_absent_ = false;
   for (uint32_t r = 0; r < size(); ++r) {
     RankState next{.landed_watermark = ranks_[r].landed_watermark};

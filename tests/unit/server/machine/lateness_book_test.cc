@@ -23,7 +23,7 @@ constexpr uint64_t kMs = kNsPerMs;
 // One group whose ops follow each other, with arrivals in milliseconds since an op's start. A chunk comes whole.
 class Arrivals {
  public:
-  explicit Arrivals(uint32_t ranks) : ranks_(ranks), book_(ranks, kSlots) {}
+  explicit Arrivals(uint32_t ranks) : ranks_(ranks), roster_(ranks), book_(ranks, kSlots) {}
 
   // Each chunk's arrivals by rank; the op's step takes `step_ms`.
   void Op(const std::vector<std::vector<double>>& chunks, double step_ms) {
@@ -36,7 +36,9 @@ class Arrivals {
     std::vector<Arrival> arrivals;
     for (uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
       book_.OnGathering(chunk, OpNumber(op_), ChunkNumber(chunk), static_cast<uint32_t>(chunks.size()));
-      for (uint32_t rank = 0; rank < ranks_; ++rank) arrivals.push_back({chunks[chunk][rank], chunk, rank});
+      for (uint32_t rank = 0; rank < ranks_; ++rank) {
+        if (roster_.Has(Rank(rank))) arrivals.push_back({chunks[chunk][rank], chunk, rank});
+      }
     }
     std::ranges::stable_sort(arrivals, {}, &Arrival::at_ms);
     std::vector<uint32_t> landed(chunks.size());
@@ -51,7 +53,7 @@ class Arrivals {
       book_.OnLanding(Rank(arrival.rank));
       book_.OnLandingEnded(Rank(arrival.rank), came_with_last_.contains({arrival.rank, arrival.chunk}), now);
       book_.OnContribution(arrival.chunk, OpNumber(op_), Rank(arrival.rank), ++landed[arrival.chunk], now);
-      if (landed[arrival.chunk] == ranks_) book_.OnGathered(arrival.chunk, now);
+      if (landed[arrival.chunk] == roster_.count()) book_.OnGathered(arrival.chunk, now);
     }
     start_ns_ += static_cast<uint64_t>(step_ms * kMs);
   }
@@ -59,6 +61,10 @@ class Arrivals {
     for (int i = 0; i < count; ++i) Op(chunks, step_ms);
   }
 
+  void GoOnWith(Roster roster) {
+    roster_ = std::move(roster);
+    book_.Restart(roster_);
+  }
   // Ranks wait for results when they begin their ops.
   void FollowEachOther() { begins_fresh_ = false; }
   // So many chunks of an op are pushed before its first result is there.
@@ -76,6 +82,7 @@ class Arrivals {
   Now At(double ms) const { return {.monotonic_ns = start_ns_ + static_cast<uint64_t>(ms * kMs), .unix_ms = 0}; }
 
   const uint32_t ranks_;
+  Roster roster_;
   LatenessBook book_;
   bool begins_fresh_ = true;
   std::set<std::pair<uint32_t, uint32_t>> came_with_last_;
@@ -337,11 +344,28 @@ TEST(LatenessBook, NothingOfAnOldEpochCounts) {
   Arrivals arrivals(4);
   arrivals.Ops(5, {{1, 51, 1, 1}}, 100);
   arrivals.book().OnLanding(Rank(3));
-  arrivals.book().Restart(4);
+  arrivals.book().Restart(Roster(4));
   arrivals.book().OnLandingEnded(Rank(3), false, {.monotonic_ns = 2 * kNsPerS, .unix_ms = 0});  // of the old epoch
   arrivals.Ops(14, {{1, 1, 1, 1}}, 100);
   EXPECT_EQ(arrivals.window().number, 1u);
   EXPECT_THAT(arrivals.window().late_ranks, IsEmpty());
+}
+
+// Nobody waits for a rank that is not there, which says nothing of how late the others are.
+TEST(LatenessBook, LostRanksAreNoMeasureOfThoseThatAreLeft) {
+  Arrivals arrivals(6);
+  arrivals.GoOnWith(Roster(6, {Rank(3), Rank(4), Rank(5)}));
+  for (int i = 0; i < 12; ++i) {
+    std::vector<std::vector<double>> chunks;
+    for (int chunk = 0; chunk < 6; ++chunk) {
+      std::vector<double> by_rank(6, chunk);
+      by_rank[static_cast<size_t>(i + chunk) % 3] = chunk + 8;
+      chunks.push_back(by_rank);
+    }
+    arrivals.Op(chunks, 100);
+  }
+  EXPECT_EQ(arrivals.window().number, 1u);
+  EXPECT_THAT(arrivals.window().late_ranks, IsEmpty()) << "each is late in turns, and none more than others";
 }
 
 TEST(LatenessBook, ListsTheLatestOnly) {
@@ -357,7 +381,7 @@ TEST(LatenessBook, AWindowOfAnOldEpochIsNotShownInTheNext) {
   Arrivals arrivals(4);
   arrivals.Ops(14, {{1, 51, 1, 1}}, 100);
   ASSERT_THAT(arrivals.window().late_ranks, SizeIs(1));
-  arrivals.book().Restart(4);
+  arrivals.book().Restart(Roster(4));
   EXPECT_THAT(arrivals.window().late_ranks, IsEmpty());
 }
 
