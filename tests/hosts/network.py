@@ -111,9 +111,12 @@ class Network:
     def set_port(self, node: Node, setting: str) -> None:
         self.switch.run_batch("ip", f"link set {self.ports[node.name]} {setting}")
 
-    def shape_link(self, node: Node, up_mbit: float | None, down_mbit: float | None = None) -> None:
-        """The node's link has these rates from now on. `up_mbit` None: no limit; `down_mbit` None: as up."""
-        shape_device(node, node.device, up_mbit and LinkShape(up_mbit))
+    def shape_link(
+        self, node: Node, up_mbit: float | None, down_mbit: float | None = None, burst_kib: int = LinkShape.burst_kib
+    ) -> None:
+        """The node's link has these rates from now on. `up_mbit` None: no limit; `down_mbit` None: as up. Up, it saves
+        `burst_kib` while it is idle."""
+        shape_device(node, node.device, up_mbit and LinkShape(up_mbit, burst_kib=burst_kib))
         down_mbit = down_mbit or up_mbit
         shape_device(self.switch, self.ports[node.name], down_mbit and LinkShape(down_mbit))
 
