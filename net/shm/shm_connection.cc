@@ -114,6 +114,8 @@ void ShmConnection::SayStage(SideStage stage) {
 }
 
 void ShmConnection::SayClosing(bool lends) {
+  const auto is_open = [this] { return outbox_->header().stage.load() == static_cast<uint32_t>(SideStage::kOpen); };
+  if (!outbox_.has_value() || !is_open()) return;
   SayStage(SideStage::kClosing);
   if (!lends || !inbox_.has_value()) return;
   const auto is_copying = [this] { return inbox_->header().copying.load(std::memory_order_acquire) != 0; };

@@ -76,8 +76,8 @@ class ShmConnection {
 
   // ---- Its end ----
   void SayStage(SideStage stage);
-  // kClosing. `lends`: the peer may be copying from our memory, and we wait until it has ended that: for kMostCopyingNs
-  // at most, as it may stand still. It finds what it has copied later to be in vain.
+  // kClosing, unless a later stage was said. `lends`: the peer may be copying from our memory, and we wait until it has
+  // ended that: for kMostCopyingNs at most, as it may stand still. It finds what it has copied later to be in vain.
   void SayClosing(bool lends);
   // Around a copy from the peer's memory. False: the peer is closing; nothing may be copied.
   bool BeginCopy();

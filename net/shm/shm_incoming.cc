@@ -115,12 +115,15 @@ absl::Status ShmIncoming::Accept(ShmOffers::Iterator offer, std::span<std::byte>
     return absl::OkStatus();
   }
   const bool is_ours = offered.send_number == 0;  // it came through the ring, and is a copy
-  const absl::Status closed = absl::UnavailableError(absl::StrCat(connection_->name(), " closed the connection"));
-  if (!is_ours && !connection_->BeginCopy()) return closed;
+  if (!is_ours && !connection_->BeginCopy()) return Closed();
   CopyPayload(buffer.data(), offered.payload, buffer.size());
-  AddLanded(landing, is_ours || connection_->EndCopy() ? absl::OkStatus() : closed);
+  AddLanded(landing, is_ours || connection_->EndCopy() ? absl::OkStatus() : Closed());
   GiveBack(offer);
   return absl::OkStatus();
+}
+
+absl::Status ShmIncoming::Closed() const {
+  return absl::UnavailableError(absl::StrCat(connection_->name(), " closed the connection"));
 }
 
 // Memory of a process that died stays mapped here as it was.

@@ -95,6 +95,7 @@ class ShmIncoming {
     size_t landed_bytes = 0;
   };
 
+  absl::Status Closed() const;
   void AddLanded(const Landing& landing, const absl::Status& status);
 
   ShmPeer* const owner_;

@@ -94,6 +94,26 @@ class ShmPeerTest : public testing::Test {
   std::unique_ptr<Side> to_;
 };
 
+TEST_F(ShmPeerTest, ACopyCountsUntilItsOwnerIsClosed) {
+  ShmConnection& from = from_->peer.connection();
+  ShmConnection& to = to_->peer.connection();
+  ASSERT_TRUE(to.BeginCopy());
+  EXPECT_TRUE(to.EndCopy());
+  ASSERT_TRUE(to.BeginCopy());
+  from.SayClosing(/*lends=*/false);
+  EXPECT_TRUE(to.EndCopy()) << "it was there until the end";
+  EXPECT_FALSE(to.BeginCopy()) << "it would not be waited for";
+}
+
+TEST_F(ShmPeerTest, WhatIsClosedDoesNotBeginToClose) {
+  ShmConnection& to = to_->peer.connection();
+  ASSERT_TRUE(to.BeginCopy());
+  from_->peer.End(absl::OkStatus(), absl::OkStatus());  // waits in vain
+  from_->peer.connection().SayClosing(/*lends=*/false);
+  EXPECT_EQ(to.their_stage(), SideStage::kClosed);
+  EXPECT_FALSE(to.EndCopy()) << "the memory may hold something else by now";
+}
+
 TEST_F(ShmPeerTest, APayloadArrivesByWhicheverWayItGoes) {
   EXPECT_EQ(Tokens(*from_, TransportEventKind::kSent), (std::vector<int>{0, 1})) << "the others wait for the peer";
   ASSERT_TRUE(to_->peer.Read().ok());
