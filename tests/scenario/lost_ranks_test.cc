@@ -1,5 +1,6 @@
 // Groups that go on without lost ranks: ops that are open when one is killed end with those that are left.
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -125,7 +126,13 @@ void ExpectResultsOfThoseThatAreLeft(uint64_t seed, const std::vector<Kill>& kil
   }
 }
 
-void ExpectKillsInside(const Seen& seen) {
+// The seeds' runs, whose kills come inside ops.
+void ForSeeds(uint64_t first, uint64_t last, const std::function<void(uint64_t seed, Seen* seen)>& run) {
+  Seen seen;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    run(seed, &seen);
+    if (testing::Test::HasFatalFailure()) return;
+  }
   EXPECT_GT(seen.whole, 10);
   EXPECT_GT(seen.mixed, 10);
   EXPECT_GT(seen.fewer, 10);
@@ -135,50 +142,35 @@ constexpr ReduceSpec kSum = {.dtype = DataType::kFloat32, .op = ReduceOp::kSum};
 constexpr ReduceSpec kAverage = {.dtype = DataType::kFloat32, .op = ReduceOp::kAvg};
 
 TEST(LostRanks, F23OpenOpsEndWithTheRanksThatAreLeft) {
-  Seen seen;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kSum, false, &seen);
-    if (HasFatalFailure()) return;
-  }
-  ExpectKillsInside(seen);
+  ForSeeds(1, 60, [](uint64_t seed, Seen* seen) {
+    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kSum, false, seen);
+  });
 }
 
 TEST(LostRanks, F23AveragesAreOverThoseThatContributed) {
-  Seen seen;
-  for (uint64_t seed = 100; seed <= 130; ++seed) {
-    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kAverage, false, &seen);
-    if (HasFatalFailure()) return;
-  }
-  ExpectKillsInside(seen);
+  ForSeeds(100, 130, [](uint64_t seed, Seen* seen) {
+    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kAverage, false, seen);
+  });
 }
 
 TEST(LostRanks, F23SumsAreScaledToAllRanksWhereThatIsAsked) {
-  Seen seen;
-  for (uint64_t seed = 200; seed <= 230; ++seed) {
-    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kSum, true, &seen);
-    if (HasFatalFailure()) return;
-  }
-  ExpectKillsInside(seen);
+  ForSeeds(200, 230, [](uint64_t seed, Seen* seen) {
+    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kSum, true, seen);
+  });
 }
 
 TEST(LostRanks, F23AServerMayDieInTheSameMoment) {
-  Seen seen;
-  for (uint64_t seed = 300; seed <= 360; ++seed) {
-    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), true}}, kSum, seed % 2 == 0, &seen);
-    if (HasFatalFailure()) return;
-  }
-  ExpectKillsInside(seen);
+  ForSeeds(300, 360, [](uint64_t seed, Seen* seen) {
+    ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), true}}, kSum, seed % 2 == 0, seen);
+  });
 }
 
 TEST(LostRanks, F23SeveralMayBeLostOneAfterTheOther) {
-  Seen seen;
-  for (uint64_t seed = 400; seed <= 460; ++seed) {
+  ForSeeds(400, 460, [](uint64_t seed, Seen* seen) {
     const auto first = static_cast<uint32_t>(seed % kWorkers);
     const auto second = static_cast<uint32_t>((seed + 1 + seed / 4 % 3) % kWorkers);
-    ExpectResultsOfThoseThatAreLeft(seed, {{first, seed % 3 == 0}, {second, false}}, kAverage, false, &seen);
-    if (HasFatalFailure()) return;
-  }
-  ExpectKillsInside(seen);
+    ExpectResultsOfThoseThatAreLeft(seed, {{first, seed % 3 == 0}, {second, false}}, kAverage, false, seen);
+  });
 }
 
 TEST(LostRanks, F23ALostRankHoldsNoResultBack) {

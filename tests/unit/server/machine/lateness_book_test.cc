@@ -65,6 +65,19 @@ class Arrivals {
     roster_ = std::move(roster);
     book_.Restart(roster_);
   }
+  // Twelve ops of so many chunks; of `ranks` ranks one after the other is late in each chunk.
+  void OpsLateInTurns(uint32_t ranks, int chunks_of_op) {
+    for (int i = 0; i < 12; ++i) {
+      std::vector<std::vector<double>> chunks;
+      for (int chunk = 0; chunk < chunks_of_op; ++chunk) {
+        std::vector<double> by_rank(ranks_, chunk);
+        by_rank[static_cast<size_t>(i + chunk) % ranks] = chunk + 8;
+        chunks.push_back(by_rank);
+      }
+      Op(chunks, 100);
+    }
+  }
+
   // Ranks wait for results when they begin their ops.
   void FollowEachOther() { begins_fresh_ = false; }
   // So many chunks of an op are pushed before its first result is there.
@@ -278,15 +291,7 @@ TEST(LatenessBook, OfTwoRanksTheLaterOneIsNamed) {
 
 TEST(LatenessBook, WhereAllAreLateInTurnsNobodyStandsOut) {
   Arrivals arrivals(4);
-  for (int i = 0; i < 12; ++i) {
-    std::vector<std::vector<double>> chunks;
-    for (int chunk = 0; chunk < 8; ++chunk) {
-      std::vector<double> by_rank(4, chunk);
-      by_rank[static_cast<size_t>(i + chunk) % 4] = chunk + 8;
-      chunks.push_back(by_rank);
-    }
-    arrivals.Op(chunks, 100);
-  }
+  arrivals.OpsLateInTurns(4, 8);
   EXPECT_EQ(arrivals.window().number, 1u);
   EXPECT_THAT(arrivals.window().late_ranks, IsEmpty()) << "each is late in every op, and none more than others";
 }
@@ -355,15 +360,7 @@ TEST(LatenessBook, NothingOfAnOldEpochCounts) {
 TEST(LatenessBook, LostRanksAreNoMeasureOfThoseThatAreLeft) {
   Arrivals arrivals(6);
   arrivals.GoOnWith(Roster(6, {Rank(3), Rank(4), Rank(5)}));
-  for (int i = 0; i < 12; ++i) {
-    std::vector<std::vector<double>> chunks;
-    for (int chunk = 0; chunk < 6; ++chunk) {
-      std::vector<double> by_rank(6, chunk);
-      by_rank[static_cast<size_t>(i + chunk) % 3] = chunk + 8;
-      chunks.push_back(by_rank);
-    }
-    arrivals.Op(chunks, 100);
-  }
+  arrivals.OpsLateInTurns(3, 6);
   EXPECT_EQ(arrivals.window().number, 1u);
   EXPECT_THAT(arrivals.window().late_ranks, IsEmpty()) << "each is late in turns, and none more than others";
 }
