@@ -223,7 +223,7 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   if (flags > (kNarrowed | kScaledToAll) || (header.narrowed && !is_half)) {
     return absl::InvalidArgumentError("the frame says that its float32 numbers were narrowed, but not to 16 bits");
   }
-  if (header.scaled_to_all && (header.reduce_op != ReduceOp::kSum || header.dtype > DataType::kBfloat16)) {
+  if (header.scaled_to_all && (header.reduce_op != ReduceOp::kSum || !CanReduce(header.dtype, ReduceOp::kPremulSum))) {
     return absl::InvalidArgumentError("the frame asks for a scaled sum of what is no sum of floating numbers");
   }
   header.in_one_go = reader.Get<uint8_t>() == 1;  // a measurement's: other values say no

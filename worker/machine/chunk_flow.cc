@@ -51,7 +51,7 @@ void ChunkFlow::Sign(FrameType type, FrameHeader* header) const {
 }
 
 bool ChunkFlow::Scales(const FrameHeader& header) const {
-  return info_->scales_sums && header.reduce_op == ReduceOp::kSum && header.dtype <= DataType::kBfloat16;
+  return info_->scales_sums && header.reduce_op == ReduceOp::kSum && CanReduce(header.dtype, ReduceOp::kPremulSum);
 }
 
 FrameHeader ChunkFlow::Header(FrameType type) const {

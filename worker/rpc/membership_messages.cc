@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <set>
 #include <string>
@@ -230,8 +229,7 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message
   const v1::NodeReduce& rails = message.node_reduce();
   group.local_ranks = std::vector<Rank>(rails.local_ranks().begin(), rails.local_ranks().end());
   group.rail_ranks = std::vector<Rank>(rails.rail_ranks().begin(), rails.rail_ranks().end());
-  group.token.resize(message.token().size());
-  std::memcpy(group.token.data(), message.token().data(), group.token.size());
+  group.token = BytesOf(message.token());
   group.sealed_roster = BytesOf(message.sealed_roster());
   return group;
 }
