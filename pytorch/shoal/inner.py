@@ -23,13 +23,9 @@ def inner_backends(
             "ProcessGroupNCCL.Options or ProcessGroupGloo._Options (they go to the inner backend), or None"
         )
     cpu_inner = _create_gloo(_options_of_inner(options, "cpu"), given if is_for_gloo else None, address, devices)
-    if not has_nccl():
+    if not (torch.cuda.is_available() and dist.is_nccl_available()):
         return cpu_inner, None
     return cpu_inner, _create_nccl(_options_of_inner(options, "cuda"), given if is_for_nccl else None)
-
-
-def has_nccl() -> bool:
-    return torch.cuda.is_available() and dist.is_nccl_available()
 
 
 def _options_of_inner(options: GroupDescription, device: str) -> GroupDescription:

@@ -268,8 +268,11 @@ def wait_for_one_who_does_not_come(_make_group: Callable, store_port: int) -> tu
             dist.all_reduce(torch.ones(1))
         with pytest.raises(RuntimeError, match=r"has no ranks"):
             dist.broadcast(torch.ones(1), 0)
+        assert group.backend.get_error() == ErrorType.COMM_ERROR
+    dist.group.WORLD._enable_collectives_timing()  # of the ranks that are to come
     group.all_hear("tried", 2)
     group.become(2, [0, 1])
+    assert group.backend.get_error() == ErrorType.SUCCESS
     check_collectives([0, 1], group.process)
     return seconds, message
 

@@ -1,4 +1,5 @@
 // What becomes of a group when one of its operations can't begin on this rank, with a library that the test stands for.
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -32,6 +33,7 @@ struct Library {
   std::vector<std::string> calls SHOAL_GUARDED_BY(mutex);     // the operation's count, or why the group is aborted
   std::vector<uint64_t> completions SHOAL_GUARDED_BY(mutex);  // to be fetched
   bool loses_completions SHOAL_GUARDED_BY(mutex) = false;
+  Contributors contributors SHOAL_GUARDED_BY(mutex);  // of every result
 };
 
 Library library;
@@ -102,6 +104,14 @@ shoal_code NextCompletion(shoal_worker* /*worker*/, uint64_t /*timeout_ms*/, sho
 
 int OpIsDone(const shoal_op* /*op*/) { return 1; }
 
+shoal_code WaitForOp(shoal_op* /*op*/, uint64_t /*timeout_ms*/, shoal_error* /*error*/) { return SHOAL_OK; }
+
+void ContributorsOfOp(const shoal_op* /*op*/, uint32_t* least, uint32_t* most) {
+  const MutexLock lock(library.mutex);
+  *least = library.contributors.least;
+  *most = library.contributors.most;
+}
+
 void ReleaseOp(shoal_op* /*op*/) {}
 
 shoal_code ReadStatistics(shoal_worker* /*worker*/, shoal_statistics* statistics) {
@@ -124,6 +134,8 @@ class GroupTest : public testing::Test {
     table_.shoal_next_completion = &NextCompletion;
     table_.shoal_op_notify = &NotifyOp;
     table_.shoal_op_done = &OpIsDone;
+    table_.shoal_op_wait = &WaitForOp;
+    table_.shoal_op_contributors = &ContributorsOfOp;
     table_.shoal_op_release = &ReleaseOp;
     table_.shoal_worker_statistics = &ReadStatistics;
     Connect(kOthersEnd);
@@ -231,6 +243,42 @@ TEST_F(GroupTest, WhoReadsStatisticsHoldsNoOperationUp) {
   EXPECT_EQ(end.get(), SHOAL_OK);
   go_on.set_value();
   EXPECT_EQ(reading.get(), 7u);
+}
+
+TEST_F(GroupTest, RanksThatTellEachOtherSomethingMustAllBeThere) {
+  Answer(SHOAL_OK);
+  const std::shared_ptr<Group> group = session_->CreateGroup("three", {4, 5, 6}, 0, 0, "none", 0);
+  const auto sum_with = [&](Contributors contributors) -> std::string {
+    {
+      const MutexLock lock(library.mutex);
+      library.contributors = contributors;
+    }
+    try {
+      return group->SumBytes("word", 1000);
+    } catch (const ShoalError& error) {
+      EXPECT_EQ(error.code(), SHOAL_ABORTED);
+      return error.what();
+    }
+  };
+  EXPECT_EQ(sum_with({.least = 3, .most = 3}), "word");
+  EXPECT_EQ(sum_with({}), "word") << "no servers reduced it";
+  EXPECT_THAT(sum_with({.least = 2, .most = 3}), HasSubstr("one of 3 was lost meanwhile"));
+  EXPECT_THAT(sum_with({.least = 2, .most = 2}), HasSubstr("one of 3 was lost meanwhile"));
+}
+
+TEST_F(GroupTest, WhatRunsBesideIsOverWhenTheSessionIsClosed) {
+  std::atomic<int> over = 0;
+  const auto task = [&over] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ++over;
+  };
+  session_->RunBeside(task);
+  session_->RunBeside(task);
+  EXPECT_GE(over, 1) << "one after the other";
+  session_->Close();
+  EXPECT_EQ(over, 2);
+  session_->RunBeside(task);
+  EXPECT_EQ(over, 3) << "on this thread";
 }
 
 class ClosingTest : public GroupTest {
