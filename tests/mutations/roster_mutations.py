@@ -46,7 +46,7 @@ ROSTER_MUTATIONS = [
             "slot.NoteResultOf(header.contributors);",
             "slot.NoteResultOf(group.roster().count());",
         ),
-        test=OPEN_OPS,
+        test=of_loops("F23AServerMayDieInTheSameMoment"),
     ),
     mutation(
         "smaller-sum-is-not-scaled",
@@ -74,7 +74,7 @@ ROSTER_MUTATIONS = [
         (
             "server/machine/group_table.cc",
             "(token, epoch, roster, region",
-            "(token, epoch, Roster(token.group_size), region",
+            "(token, epoch, Roster(roster.size()), region",
         ),
         test=of_loops("F23AServerThatComesLaterBeginsWithTheRosterOfItsEpoch"),
     ),
