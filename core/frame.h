@@ -92,7 +92,9 @@ struct FrameHeader {
   GroupId group;
   Epoch epoch;
   // kHello: the newest op of which the rank has a result of any chunk. kCommit from a worker: not 0 if it wants to be
-  // told when the commit watermark has come so far.
+  // told when the commit watermark has come so far. kLeaveGroup: the first op that the rank does not call, as it closes
+  // the group; 0: it goes on with other servers, or the group has failed. kGroupFailed from a server: `rank` has left,
+  // and does not call this op, which others have called; 0: it has failed the group.
   OpNumber op;
   // Worker to server: all results of ops up to this one have landed at the sender.
   OpNumber landed_watermark;

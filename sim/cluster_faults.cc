@@ -26,6 +26,7 @@ bool IsSilent(FaultKind kind) { return kind == FaultKind::kServerSilent || kind 
 }  // namespace
 
 Cluster::Worker* Cluster::PickWorker(uint32_t target) {
+  if (workers_.empty()) return nullptr;  // all has ended
   Worker& worker = workers_[target % workers_.size()];
   return worker.process == nullptr || worker.process->finished() ? nullptr : &worker;
 }

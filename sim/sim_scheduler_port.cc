@@ -135,7 +135,8 @@ scheduler::Request AsRequest(const ReportServerCall& call) {
                                  .server_incarnation = call.trouble.incarnation,
                                  .reachable = call.trouble.reachable,
                                  .reason = call.trouble.reason,
-                                 .refused = call.trouble.refused};
+                                 .refused = call.trouble.refused,
+                                 .left = call.trouble.left};
 }
 
 scheduler::Request AsRequest(const LeaveJobCall& call) {

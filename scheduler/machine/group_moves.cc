@@ -186,19 +186,32 @@ void GroupMoves::OnRankLost(JobId id, JobRank rank, Now now) {
   }
   for (const GroupId group_id : groups) {
     JobGroup* const group = jobs_.At(id).groups.Find(group_id);
-    if (group == nullptr) continue;
-    const Roster roster = group->NextRoster();
-    const size_t left = group->state().ranks.size() - group->state().gone.size();
-    if (left >= group->state().min_ranks && roster.lost().size() <= Roster::kMaxLost) {
-      MoveIfNeeded(*job, group, now);
-      continue;
-    }
-    const std::string limit =
-        left < group->state().min_ranks
-            ? absl::StrCat("it has ", left, " ranks left, and needs ", group->state().min_ranks)
-            : absl::StrCat("it has lost ", roster.lost().size(), " ranks, and goes on without ", Roster::kMaxLost);
-    ends_.Fail(*job, group->state(), absl::StrCat(group->wish(), "; ", limit), /*lacks_memory=*/false, now);
+    if (group != nullptr) GoOnOrFail(*job, group, now);
   }
+}
+
+void GroupMoves::GoOnOrFail(const Job& job, JobGroup* group, Now now) {
+  const Roster roster = group->NextRoster();
+  const size_t left = roster.count();
+  if (left >= group->state().min_ranks && roster.lost().size() <= Roster::kMaxLost) {
+    return MoveIfNeeded(job, group, now);
+  }
+  const std::string limit =
+      left < group->state().min_ranks
+          ? absl::StrCat("it has ", left, " ranks left, and needs ", group->state().min_ranks)
+          : absl::StrCat("it has lost ", roster.lost().size(), " ranks, and goes on without ", Roster::kMaxLost);
+  ends_.Fail(job, group->state(), absl::StrCat(group->wish(), "; ", limit), /*lacks_memory=*/false, now);
+}
+
+void GroupMoves::OnRankLeft(const Job& job, JobGroup* group, const ReportServer& report, Now now) {
+  const GroupState& state = group->state();
+  const bool goes_on = state.min_ranks > 0 && state.failure.empty() && !state.gone.contains(report.rank);
+  if (!goes_on || report.left->value() >= state.ranks.size()) return;
+  const JobRank left = state.ranks[report.left->value()];
+  if (left == report.rank || state.lost.contains(left)) return;
+  jobs_.At(job.id).groups.Close(state.id, left);  // its own word may be on its way
+  group->LoseRank(left, absl::StrCat(job.Describe(left), " has closed it, and others go on"), now);
+  GoOnOrFail(job, group, now);
 }
 
 void GroupMoves::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) {
@@ -234,7 +247,10 @@ void GroupMoves::Answer(RequestHandle handle, const ReportServer& request, Now n
     return shard.server == request.server && shard.incarnation == request.server_incarnation;
   });
   // Several ranks report the same loss; the first report is enough.
-  if (state.epoch == request.epoch && reported != state.shards.end()) {
+  const bool is_of_map = state.epoch == request.epoch && reported != state.shards.end();
+  if (is_of_map && request.left.has_value()) {
+    OnRankLeft(**job, group, request, now);
+  } else if (is_of_map) {
     NoteReport(group, request, reported->server_name, now);
     MoveIfNeeded(**job, group, now);
   }

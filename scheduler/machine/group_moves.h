@@ -51,6 +51,10 @@ class GroupMoves {
     std::vector<ExcludedServer> excluded;
   };
 
+  // It has lost a rank: it moves without it, or fails if too few are left.
+  void GoOnOrFail(const Job& job, JobGroup* group, Now now);
+  // A rank of the group says so of another one.
+  void OnRankLeft(const Job& job, JobGroup* group, const ReportServer& report, Now now);
   void PublishServers(Now now);
   void AskForColocation(Now now);
   void LookAgain(JobGroup* group, uint64_t at_ns);

@@ -14,6 +14,8 @@ bool JobGroup::Close(JobRank rank) {
 }
 
 void JobGroup::LoseRank(JobRank rank, std::string wish, Now now) {
+  // One that has closed it would not tell the servers of the next epoch what it has.
+  state_.lost = state_.gone;
   state_.lost.insert(rank);
   Wish(std::move(wish), now);
 }
@@ -71,6 +73,8 @@ bool JobGroup::ForgetRefusal(ServerId server) {
 
 void JobGroup::MoveTo(const ShardMap& map, std::vector<ExcludedServer> excluded, std::vector<std::byte> sealed_roster,
                       Now now) {
+  // A rank that has closed it does not know of ops that are done without it.
+  if (state_.sealed_roster != sealed_roster) state_.all_committed = false;
   state_.sealed_roster = std::move(sealed_roster);
   state_.epoch = map.epoch();
   state_.shards = map.shards();

@@ -30,7 +30,8 @@ class JobGroup {
   bool Close(JobRank rank);
   // A rank that closes it knows that all ranks have all results of its ops. True if that is news.
   bool NoteAllCommitted() { return !std::exchange(state_.all_committed, true); }
-  // A rank is lost that has not closed it, and it goes on without: another epoch is wanted.
+  // A rank is lost that has not closed it, or is missed since it has: it goes on without that one and all others that
+  // have closed it, and another epoch is wanted.
   void LoseRank(JobRank rank, std::string wish, Now now);
   // Who is in its next epoch; whether its epoch has others.
   Roster NextRoster() const;

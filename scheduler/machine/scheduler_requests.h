@@ -266,7 +266,8 @@ struct ReportServer {
   Incarnation server_incarnation;
   bool reachable = false;
   std::string reason;
-  bool refused = false;  // it is reached, and has no memory for the group
+  bool refused = false;                     // it is reached, and has no memory for the group
+  std::optional<Rank> left = std::nullopt;  // it says that this rank has left, and does not call an op that is open
 };
 
 struct DrainServer {

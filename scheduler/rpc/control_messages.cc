@@ -225,7 +225,8 @@ ReportServer FromMessage(const v1::ReportServerRequest& message) {
           .server_incarnation = Incarnation(message.server_incarnation()),
           .reachable = message.reachable(),
           .reason = message.reason(),
-          .refused = message.refused()};
+          .refused = message.refused(),
+          .left = message.has_left_rank() ? std::optional(Rank(message.left_rank())) : std::nullopt};
 }
 
 DrainServer FromMessage(const v1::DrainServerRequest& message) { return {.name = message.name()}; }

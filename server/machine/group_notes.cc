@@ -32,6 +32,15 @@ void TellAll(const ServerGroup& group, FrameHeader note, std::string_view text, 
   }
 }
 
+void TellOfLeaver(ServerGroup* group, OpNumber op, Rank rank, ServerActions* actions) {
+  const std::optional<Rank> leaver = group->FindLeaver(op);
+  if (!leaver.has_value() || !group->TakeLeaverNews(rank)) return;
+  const FrameHeader note{
+      .type = FrameType::kGroupFailed, .group = group->id(), .epoch = group->epoch(), .op = op, .rank = *leaver};
+  const std::string text = absl::StrCat("it has left the group, and does not call op ", op.value());
+  actions->push_back(SendNoteAction{group->rank_state(rank).peer, MakeTextNote(note, text)});
+}
+
 void AnnounceCommit(ServerGroup* group, ServerActions* actions) {
   if (!group->TakeAnnouncement()) return;
   FrameHeader header{.type = FrameType::kCommit,

@@ -21,6 +21,9 @@ void LogGroup(EventKind kind, const ServerGroup& group, std::optional<Rank> rank
 // Sends `note` with `text` to all ranks that are present. Its group and epoch are filled in.
 void TellAll(const ServerGroup& group, FrameHeader note, std::string_view text, ServerActions* actions);
 
+// Tells the rank, once in an epoch, that its op can't be done in it, if a rank that does not call the op has left.
+void TellOfLeaver(ServerGroup* group, OpNumber op, Rank rank, ServerActions* actions);
+
 // Tells all ranks the commit watermark, when it is time to.
 void AnnounceCommit(ServerGroup* group, ServerActions* actions);
 

@@ -62,7 +62,7 @@ void ServerGroup::MoveTo(Epoch epoch, const Roster& roster) {
   lateness_.Restart(roster_);
   may_have_absent_ = false;
   for (uint32_t r = 0; r < size(); ++r) {
-    RankState next{.landed_watermark = ranks_[r].landed_watermark};
+    RankState next{.landed_watermark = ranks_[r].landed_watermark, .calls_none_from = ranks_[r].calls_none_from};
     if (IsAbsent(Rank(r)) && roster_.Has(Rank(r))) {
       next.absent_since_ns = ranks_[r].absent_since_ns;
       next.absent_because = std::move(ranks_[r].absent_because);
@@ -121,6 +121,24 @@ std::vector<OfferId> ServerGroup::Leave(Rank rank) {
     return true;
   });
   return offers;
+}
+
+void ServerGroup::NoteCallsNoneFrom(OpNumber first, Rank rank) {
+  ranks_[rank.value()].calls_none_from = first;
+  any_left_ = any_left_ || first != OpNumber(0);
+}
+
+std::optional<Rank> ServerGroup::FindLeaver(OpNumber op) const {
+  if (!any_left_) return std::nullopt;
+  for (uint32_t r = 0; r < size(); ++r) {
+    const OpNumber first = ranks_[r].calls_none_from;
+    if (first != OpNumber(0) && first <= op && roster_.Has(Rank(r))) return Rank(r);
+  }
+  return std::nullopt;
+}
+
+bool ServerGroup::TakeLeaverNews(Rank rank) {
+  return IsPresent(rank) && !std::exchange(ranks_[rank.value()].told_of_leaver, true);
 }
 
 std::string ServerGroup::GiveUp(Rank rank) {
@@ -275,13 +293,13 @@ bool ServerGroup::AllSlotsIdle() const {
   return std::all_of(slots_.begin(), slots_.end(), [](const ChunkSlot& slot) { return slot.busy() == 0; });
 }
 
-bool ServerGroup::WaitsForResult(Rank rank) const {
-  const auto waits = [rank](const ChunkSlot& slot) {
+bool ServerGroup::WaitsForResult(Rank rank, OpNumber from) const {
+  const auto waits = [&](const ChunkSlot& slot) {
     const bool is_open = slot.state() == ChunkSlot::State::kGathering || slot.state() == ChunkSlot::State::kReducing;
-    return is_open && !slot.abandoned() && slot.Offered(rank);
+    return is_open && !slot.abandoned() && slot.op() >= from && slot.Offered(rank);
   };
-  const auto is_of_rank = [rank](const PendingPush& push) { return push.header.rank == rank; };
-  return std::ranges::any_of(slots_, waits) || std::ranges::any_of(pending_, is_of_rank);
+  const auto is_meant = [&](const PendingPush& push) { return push.header.rank == rank && push.header.op >= from; };
+  return std::ranges::any_of(slots_, waits) || std::ranges::any_of(pending_, is_meant);
 }
 
 uint32_t ServerGroup::SlotsInUse() const {

@@ -40,6 +40,8 @@ class ServerGroup {
     OpNumber newest_result;       // at its hello: it has results of no later op
     OpNumber waits_for_commit;    // 0: it does not wait
     uint64_t waits_since_ns = 0;  // for that commit
+    OpNumber calls_none_from;     // it has left for good, in this epoch or one before; 0: it has not
+    bool told_of_leaver = false;
     // Its connection broke, in this epoch (kAbsent) or in one before, and it has not come back since (kExpected).
     uint64_t absent_since_ns = 0;
     std::string absent_because;  // empty: it did not break
@@ -106,6 +108,12 @@ class ServerGroup {
   void MarkAbsent(Rank rank, Now now, std::string because);
   // The rank is gone. Its pending pushes are taken out; their offers are for the caller to decline, oldest first.
   std::vector<OfferId> Leave(Rank rank);
+  // It has closed the group, and calls no op from this one on.
+  void NoteCallsNoneFrom(OpNumber first, Rank rank);
+  // A rank of the epoch that does not call the op; nullopt: none that is known.
+  std::optional<Rank> FindLeaver(OpNumber op) const;
+  // Whether the rank is to hear now that its op lacks one that has left; not a second time in an epoch.
+  bool TakeLeaverNews(Rank rank);
   // The scheduler has lost its state, and with it the group: it will not declare a rank lost any more.
   void ForgetScheduler() { unknown_to_scheduler_ = true; }
   bool unknown_to_scheduler() const { return unknown_to_scheduler_; }
@@ -128,8 +136,8 @@ class ServerGroup {
   // Where a rank's contribution to a slot lies: those of the epoch's ranks lie side by side, from that of rank 0 on.
   uint64_t BufferOffset(uint32_t slot, Rank rank) const;
   bool AllSlotsIdle() const;
-  // Whether the rank has offered something that has no result yet.
-  bool WaitsForResult(Rank rank) const;
+  // Whether the rank has offered something, of this op or a later one, that has no result yet.
+  bool WaitsForResult(Rank rank, OpNumber from = OpNumber(0)) const;
   uint32_t SlotsInUse() const;
 
   // ---- pushes that wait for a slot ----
@@ -220,6 +228,7 @@ class ServerGroup {
   OpNumber newest_result_;  // of all ranks'
   bool any_waits_for_commit_ = false;
   bool unknown_to_scheduler_ = false;
+  bool any_left_ = false;         // for good
   bool may_have_absent_ = false;  // a connection broke in this epoch, or a rank was absent when it began
   bool failed_ = false;
   FailureOf failure_of_ = FailureOf::kGroup;

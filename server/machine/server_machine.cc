@@ -152,6 +152,11 @@ void ServerMachine::OnNoteOfRank(PeerId peer, const FrameHeader& header, std::sp
   }
   Disconnect(from.group_index, from.rank);
   RankGone(from, actions);
+  ServerGroup& group = *groups_.at(from.group_index);
+  group.NoteCallsNoneFrom(header.op, from.rank);
+  for (uint32_t r = 0; header.op != OpNumber(0) && r < group.size(); ++r) {
+    if (group.WaitsForResult(Rank(r), header.op)) TellOfLeaver(&group, header.op, Rank(r), actions);
+  }
   groups_.CloseIfOver(from.group_index, actions);
 }
 
@@ -211,6 +216,7 @@ void ServerMachine::OnPush(const RankInGroup& from, const ServerGroup::PendingPu
                      ServerGroup::FailureOf::kGroup, text, actions);
   }
   if (refusal != Refusal::kNone) return refuse(refusal, "");
+  TellOfLeaver(&group, push.header.op, from.rank, actions);
   exchange_.OnPush(from.group_index, push, *record, now, actions);
 }
 

@@ -105,14 +105,68 @@ ROSTER_MUTATIONS = [
         test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.WithTooFewItFailsAndTheJobDoesNot"),
     ),
     mutation(
-        "those-who-left-count-among-the-fewest",
-        "F23: with fewer than min_ranks the group ends",
+        "those-who-left-stay-in-the-roster",
+        "F24: a rank that has closed the group is not expected in the next epoch",
+        ("scheduler/machine/job_group.cc", "  state_.lost = state_.gone;\n", ""),
+        test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.WhoHasClosedItIsNotExpectedAfterALoss"),
+    ),
+    mutation(
+        "scheduler-believes-those-who-left",
+        "I3: what a rank knew that has left was of its own ops",
         (
-            "scheduler/machine/group_moves.cc",
-            "const size_t left = group->state().ranks.size() - group->state().gone.size();",
-            "const size_t left = roster.count();",
+            "scheduler/machine/job_group.cc",
+            "  if (state_.sealed_roster != sealed_roster) state_.all_committed = false;\n",
+            "",
         ),
-        test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.ThoseWhoHaveLeftAreNotAmongTheFewest"),
+        test=CxxTest(
+            "scheduler_machine_test", "MachineGroupsThatGoOnTest.F24OneThatHasClosedItAndIsMissedIsNotInTheNextEpoch"
+        ),
+    ),
+    mutation(
+        "rank-believes-those-who-left",
+        "I3: what a rank knew that has left was of its own ops",
+        (
+            "worker/machine/worker_group.cc",
+            "  if (next_->sealed_roster != flow_.sealed_roster()) told_all_committed_ = next_->all_committed;\n",
+            "",
+        ),
+        test=CxxTest("worker_machine_test", "WorkerLeaving.WhatARankKnewThatHasLeftIsForgottenWithItsEpoch"),
+    ),
+    mutation(
+        "nobody-hears-of-a-rank-that-left-before",
+        "F24: who pushes to an op that a rank left before hears of it",
+        (
+            "server/machine/server_machine.cc",
+            "  TellOfLeaver(&group, push.header.op, from.rank, actions);\n",
+            "",
+        ),
+        test=CxxTest("server_machine_test", "ServerLeavers.F24WhoPushesToAnOpThatARankLeftBeforeHearsOfItOnce"),
+    ),
+    mutation(
+        "nobody-hears-of-a-rank-that-leaves",
+        "F24: those who have pushed to an op hear of a rank that leaves before it",
+        (
+            "server/machine/server_machine.cc",
+            "    if (group.WaitsForResult(Rank(r), header.op)) TellOfLeaver(&group, header.op, Rank(r), actions);\n",
+            "",
+        ),
+        test=CxxTest("server_machine_test", "ServerLeavers.F24ThoseWhoHavePushedHearOfItWhenTheRankLeaves"),
+    ),
+    mutation(
+        "server-forgets-those-who-left",
+        "F24: it is known in the next epoch",
+        ("server/machine/server_group.cc", ", .calls_none_from = ranks_[r].calls_none_from}", "}"),
+        test=CxxTest("server_machine_test", "ServerLeavers.F24ItIsKnownInTheNextEpochUnlessThatIsWithoutTheRank"),
+    ),
+    mutation(
+        "rank-that-goes-elsewhere-has-left",
+        "F24: a rank that goes on with other servers has not left",
+        (
+            "worker/machine/chunk_flow.cc",
+            "if (!stays) TellLeaving(link, OpNumber(0), actions);",
+            "if (!stays) TellLeaving(link, ops_.next(), actions);",
+        ),
+        test=CxxTest("worker_machine_test", "WorkerLeaving.F24ServersHearWhichOpARankDoesNotCall"),
     ),
     mutation(
         "roster-waits-for-another-server",

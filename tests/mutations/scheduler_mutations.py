@@ -141,8 +141,8 @@ SCHEDULER_MUTATIONS = [
         "F5: a broken connection moves the group",
         (
             "scheduler/machine/group_moves.cc",
-            "if (state.epoch == request.epoch && reported != state.shards.end()) {",
-            "if (state.epoch != request.epoch && reported != state.shards.end()) {",
+            "const bool is_of_map = state.epoch == request.epoch && ",
+            "const bool is_of_map = state.epoch != request.epoch && ",
         ),
     ),
     mutation(

@@ -1,14 +1,19 @@
 """A job that makes and closes groups for as long as it runs: the scheduler keeps what is open, and nothing else."""
 
 import pathlib
+import re
 import signal
+import time
+
+import pytest
 
 from hosts.cluster import SANITIZER_RUNTIME, Cluster
 from hosts.process import Process
-from job_runs import digests, let_go_on, wait_for_line_of_all
+from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 
 GROUPS = 2000
 PATIENCE_S = 120.0  # for what takes ten seconds on an idle machine
+PATIENCE_OF_OPS_S = 60.0  # as rank_program.py has it
 MADE_AND_CLOSED = "^made and closed %d groups$"
 # What a process may grow by that has done three tenths of the work: allocators settle.
 MOST_GROWTH_BYTES = 8 << 20
@@ -46,3 +51,15 @@ def test_f1_thousands_of_closed_groups_cost_the_oldest_one_nothing(cluster: Clus
     assert len(digests(ranks)) == 1
     moves = cluster.wait_for_move("test", 1)
     assert {move["subject"] for move in moves} == {'group "world" of job "test"'}
+
+
+@pytest.mark.parametrize("way", [["--network-only"], [], ["--node-reduce", "host"]], ids=["network", "server", "node"])
+def test_f24_who_makes_fewer_calls_and_leaves_is_named_at_once(cluster: Cluster, way: list[str]):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    ranks = [cluster.start_rank(rank, 3, "--rounds", "2" if rank == 1 else "5", *way) for rank in range(3)]
+    begin = time.monotonic()
+    for rank in (0, 2):
+        assert re.search(r"^ABORTED: .*rank 1( of the job)? on .*has (left|closed) the group", refusal(ranks[rank]))
+    assert time.monotonic() - begin < PATIENCE_OF_OPS_S / 2
+    assert ranks[1].wait() == 0

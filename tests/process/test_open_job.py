@@ -214,6 +214,46 @@ def test_a_rank_that_gives_up_counts_as_lost(cluster: Cluster, ranks: Ranks):
     ranks[0].wait_for_line("^second refused ABORTED: .*rank 1 .*its disk is full")
 
 
+@pytest.mark.parametrize("network", [[], ["--network-only"]], ids=["shared memory", "network"])
+def test_an_op_that_a_rank_left_before_ends_at_once(cluster: Cluster, ranks: Ranks, network: list[str]):
+    for _ in range(3):
+        add_rank(cluster, ranks, *network)
+    assert len(reduce(ranks, "first")) == 1
+    ranks[0].say("reduce first 0,1,2")
+    time.sleep(0.2)  # it has pushed when rank 2 leaves, and rank 1 pushes later
+    ranks.pop(2).say("leave")
+    left_at = time.monotonic()
+    ranks[0].wait_for_line("^first refused ABORTED: .*rank 2 on .* has left the group, and does not call op 2")
+    ranks[1].say("reduce first 0,1,2")
+    ranks[1].wait_for_line("^first refused ABORTED: .*rank 2 on .* has left the group")
+    assert time.monotonic() - left_at < TOLD_WITHIN_S
+    cluster.told("F24", "group-failed", "rank 2 on .* has left the group, and does not call op 2")
+    assert len(reduce(ranks, "second")) == 1
+
+
+def test_a_group_that_goes_on_does_so_without_ranks_that_leave(cluster: Cluster, ranks: Ranks):
+    cluster.start_server("beta")
+    for _ in range(4):
+        add_rank(cluster, ranks)
+    calls = {0: OPS, 1: 3, 2: OPS, 3: 10}
+    for rank, process in ranks.items():
+        process.say(f"go on group 0,1,2,3 2 {calls[rank]} 0")
+    for rank in (1, 3):
+        ranks[rank].wait_for_line("^group over$")
+        ranks.pop(rank).say("leave")
+    for process in ranks.values():
+        process.wait_for_line("^group over$")
+    ops = ops_of(ranks[0], "group")
+    assert {op.groups() for op in ops} == {op.groups() for op in ops_of(ranks[2], "group")}
+    by_calls = [sum(count > number for count in calls.values()) for number in range(OPS)]
+    assert [(int(op.group(2)), int(op.group(3))) for op in ops] == [(count, count) for count in by_calls]
+    cluster.told("F24", "group-moved", "3 of its 4 ranks: rank 1 of job .* has closed it, and others go on")
+    # The last one has no others to reduce with, which is told.
+    ranks.pop(2).say("leave")
+    ranks[0].say("reduce group 0,1,2,3")
+    ranks[0].wait_for_line("^group refused ABORTED: .*rank 2 .*it has 1 ranks left, and needs 2")
+
+
 def test_an_open_job_and_one_of_fixed_size_do_not_share_a_name(cluster: Cluster, ranks: Ranks):
     add_rank(cluster, ranks)
     fixed = cluster.start_rank(0, 2, "--job", "open")

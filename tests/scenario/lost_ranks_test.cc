@@ -218,6 +218,52 @@ TEST(LostRanks, F23AServerThatComesLaterBeginsWithTheRosterOfItsEpoch) {
   }
 }
 
+TEST(LostRanks, F24AnOpWithoutARankThatHasClosedTheGroupEndsOrGoesOn) {
+  for (const bool goes_on : {false, true}) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      Cluster cluster({.workers = 3, .servers = 2, .min_ranks = goes_on ? 1u : 0u, .seed = seed});
+      cluster.OpenGroup(1, 0);
+      cluster.RunUntilQuiet();
+      std::vector<std::vector<Bytes>> tensors;
+      for (uint64_t op = 1; op <= 2; ++op) tensors.push_back(Tensors(3, DataType::kFloat32, kElements, 7 * seed + op));
+      const std::vector<std::vector<Bytes>> contributions = tensors;
+      for (uint64_t op = 1; op <= 2; ++op) {
+        // The last rank closes the group after its first op, before or after the others call their second one.
+        for (uint32_t w = 0; w < 4 - op; ++w) {
+          cluster.Submit(w, 0, op, tensors[op - 1][w], DataType::kFloat32, ReduceOp::kSum);
+        }
+        if ((op == 2) == (seed % 2 == 0)) cluster.Command(2, CloseGroupCommand{GroupHandle(0)});
+        if (op == 1) cluster.RunUntilQuiet();
+      }
+      cluster.RunUntilQuiet();
+      const auto left = [](const WorkerOutcome& outcome) {
+        const auto* const trouble = std::get_if<ServerTrouble>(&outcome);
+        return trouble != nullptr && trouble->left == Rank(2);
+      };
+      for (uint32_t w = 0; w < 2; ++w) {
+        ASSERT_TRUE(cluster.Done(w, 1)->status.ok()) << "seed " << seed << ": " << cluster.Done(w, 1)->status;
+        if (goes_on) {
+          ASSERT_EQ(cluster.Done(w, 2), nullptr) << seed;
+          ASSERT_TRUE(std::ranges::any_of(cluster.outcomes(w), left)) << seed;
+        } else {
+          ASSERT_NE(cluster.Done(w, 2), nullptr) << seed;
+          EXPECT_TRUE(absl::IsAborted(cluster.Done(w, 2)->status)) << cluster.Done(w, 2)->status;
+          EXPECT_THAT(std::string(cluster.Done(w, 2)->status.message()), testing::HasSubstr("does not call op 2"));
+        }
+      }
+      if (!goes_on) continue;
+      cluster.MoveGroupWithout(1, 2);
+      cluster.RunUntilQuiet();
+      const Bytes expected = Expected({contributions[1][0], contributions[1][1]}, kSum);
+      for (uint32_t w = 0; w < 2; ++w) {
+        ASSERT_NE(cluster.Done(w, 2), nullptr) << seed;
+        ASSERT_TRUE(cluster.Done(w, 2)->status.ok()) << cluster.Done(w, 2)->status;
+        EXPECT_EQ(tensors[1][w], expected) << seed;
+      }
+    }
+  }
+}
+
 TEST(LostRanks, F23ARankThatIsNotInTheRosterIsKeptOut) {
   Cluster cluster({.workers = 3, .servers = 1, .min_ranks = 1});
   cluster.OpenGroup(1, 0);

@@ -439,7 +439,7 @@ void ChunkFlow::MoveTo(MoveGroupCommand next, uint16_t generation, Now now, Work
     const bool stays = std::any_of(map->shards().begin(), map->shards().end(), [&](const Shard& shard) {
       return shard.address == connections_.address(link.connection());
     });
-    if (!stays) TellLeaving(link, actions);
+    if (!stays) TellLeaving(link, OpNumber(0), actions);
     for (const OfferId offer : link.DropHeld()) actions->push_back(WorkerDeclineAction{offer});
   }
   results_.LeaveEpoch(links_, ops_);
@@ -451,9 +451,11 @@ void ChunkFlow::MoveTo(MoveGroupCommand next, uint16_t generation, Now now, Work
   tally_.NoteEpoch(links_.epoch());
 }
 
-void ChunkFlow::TellLeaving(const ShardLink& link, WorkerActions* actions) const {
+void ChunkFlow::TellLeaving(const ShardLink& link, OpNumber calls_none_from, WorkerActions* actions) const {
   if (!link.in_use() || !link.is_up()) return;
-  actions->push_back(WorkerSendNoteAction{link.peer(), MakeNote(Header(FrameType::kLeaveGroup))});
+  FrameHeader header = Header(FrameType::kLeaveGroup);
+  header.op = calls_none_from;
+  actions->push_back(WorkerSendNoteAction{link.peer(), MakeNote(header)});
 }
 
 void ChunkFlow::TickRetired(Now now, WorkerActions* actions) {

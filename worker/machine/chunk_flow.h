@@ -51,6 +51,7 @@ class ChunkFlow {
   OpNumber commit_watermark() const { return results_.commit_watermark(); }
   OpNumber newest_result() const { return results_.newest_result(); }
   size_t retained_results() const { return results_.retained_count(); }
+  const std::vector<std::byte>& sealed_roster() const { return sealed_roster_; }
   // No transport operation is under way on any op's memory, or on a result's copy.
   bool Idle() const { return ops_.Idle() && !results_.HandsOver(); }
   // A result is written to a tensor, or may be: the group can't move until that has ended.
@@ -138,8 +139,9 @@ class ChunkFlow {
   // Cuts every connection whose end frees memory of a link of this epoch or a hand-over; abandons copies from and to
   // devices.
   void CutWhatHoldsMemory(WorkerActions* actions);
-  // The server is told that this rank leaves, if the link is in use.
-  void TellLeaving(const ShardLink& link, WorkerActions* actions) const;
+  // The server is told that this rank leaves, if the link is in use. `calls_none_from`: as of kLeaveGroup
+  // (core/frame.h).
+  void TellLeaving(const ShardLink& link, OpNumber calls_none_from, WorkerActions* actions) const;
 
  private:
   bool failed() const { return !failure_.ok(); }

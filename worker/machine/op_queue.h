@@ -42,6 +42,7 @@ class OpQueue {
   bool Idle() const;
   OpNumber first() const { return OpNumber(first_); }
   OpNumber landed_watermark() const { return OpNumber(first_ - 1); }
+  OpNumber next() const { return OpNumber(first_ + ops_.size()); }  // of the next one that is added
   // When to call FindOverdue at the latest.
   uint64_t next_deadline_ns() const { return next_deadline_ns_; }
   std::deque<WorkerOp>::iterator begin() { return ops_.begin(); }

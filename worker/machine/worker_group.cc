@@ -74,6 +74,8 @@ void WorkerGroup::MoveTo(const MoveGroupCommand& next, Now now, WorkerActions* a
 
 void WorkerGroup::MoveIfDue(Now now, WorkerActions* actions) {
   if (!next_.has_value() || failed() || flow_.ResultMayBeInTensor()) return;
+  // What a rank knew that has left was of its own ops: those that others call without it are to be waited for.
+  if (next_->sealed_roster != flow_.sealed_roster()) told_all_committed_ = next_->all_committed;
   flow_.MoveTo(*std::exchange(next_, std::nullopt), static_cast<uint16_t>(generation() + 1), now, actions);
   waits_.NoteMissingRanks({});
   Open(now, actions);
@@ -109,7 +111,7 @@ void WorkerGroup::LoseUnreached(Now now, WorkerActions* actions) {
     }
     flow_.LoseLink(shard, error.empty() ? "no connection was made in time" : error);
     if (flow_.TakeReport(shard, /*reachable=*/false)) {
-      ReportTrouble(shard, /*reachable=*/false, /*refused=*/false, actions);
+      ReportTrouble(shard, {.reachable = false}, actions);
     }
   }
 }
@@ -119,24 +121,23 @@ void WorkerGroup::LoseLink(uint32_t shard, const std::string& why, bool refused,
   if (link.lost()) return;
   flow_.LoseLink(shard, why);
   // Down: what the next attempt to connect comes to is reported.
-  if (connections_.IsUp(link.connection())) ReportTrouble(shard, /*reachable=*/false, refused, actions);
+  if (connections_.IsUp(link.connection())) ReportTrouble(shard, {.reachable = false, .refused = refused}, actions);
 }
 
 void WorkerGroup::ReportLostLink(uint32_t connection, bool reachable, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (failed() || !shard.has_value() || !flow_.TakeReport(*shard, reachable)) return;
-  ReportTrouble(*shard, reachable, /*refused=*/false, actions);
+  ReportTrouble(*shard, {.reachable = reachable}, actions);
 }
 
-void WorkerGroup::ReportTrouble(uint32_t shard, bool reachable, bool refused, WorkerActions* actions) {
+void WorkerGroup::ReportTrouble(uint32_t shard, ServerTrouble trouble, WorkerActions* actions) {
   const Shard& entry = flow_.links().map().shards()[shard];
-  actions->push_back(ServerTrouble{.group = info().id,
-                                   .epoch = epoch(),
-                                   .server = entry.server,
-                                   .incarnation = entry.incarnation,
-                                   .reachable = reachable,
-                                   .reason = flow_.links()[shard].lost_because(),
-                                   .refused = refused});
+  trouble.group = info().id;
+  trouble.epoch = epoch();
+  trouble.server = entry.server;
+  trouble.incarnation = entry.incarnation;
+  if (!trouble.left.has_value()) trouble.reason = flow_.links()[shard].lost_because();
+  actions->push_back(std::move(trouble));
 }
 
 void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, const std::string& text, Now now,
@@ -225,9 +226,22 @@ void WorkerGroup::OnAsk(uint32_t connection, const FrameHeader& header, Now now,
   FailOrGoOn(flow_.OnAsk(*shard, header, actions), now, actions);
 }
 
-void WorkerGroup::OnBroken(const FrameHeader& header, const std::string& said, Now now, WorkerActions* actions) {
+void WorkerGroup::OnRankLeft(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions) {
+  const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
+  if (state_ != State::kOpen || !shard.has_value() || header.rank.value() >= info().size()) return;
+  std::string what = absl::StrCat(RankOnNode(info(), header.rank), " has left the group, and does not call op ",
+                                  header.op.value(), ", which this rank has called");
+  if (info().min_ranks == 0) return Fail(absl::AbortedError(what), now, actions);
+  ReportTrouble(*shard, {.reachable = true, .reason = std::move(what), .left = header.rank}, actions);
+}
+
+void WorkerGroup::OnBroken(uint32_t connection, const FrameHeader& header, const std::string& said, Now now,
+                           WorkerActions* actions) {
   // Of an epoch that is over: a server that was left behind sees connections end.
   if (header.epoch != epoch()) return;
+  if (header.type == FrameType::kGroupFailed && header.op != OpNumber(0)) {
+    return OnRankLeft(connection, header, now, actions);
+  }
   const std::string text = WithRanksNamed(info(), said);
   const bool was_lost = header.type == FrameType::kRankLost;
   const bool lacked_memory = header.refusal == Refusal::kGroupLackedMemory;
@@ -401,7 +415,8 @@ void WorkerGroup::CloseIfDone(Now now, WorkerActions* actions) {
   if (!close_requested_ || closed() || !flow_.Idle()) return;
   if (!failed() && !(flow_.ops().empty() && MayLeave(now, actions))) return;
   if (!failed()) flow_.SendCommitNotes(actions);
-  for (const ShardLink& link : flow_.links()) flow_.TellLeaving(link, actions);
+  const OpNumber calls_none_from = failed() ? OpNumber(0) : flow_.ops().next();
+  for (const ShardLink& link : flow_.links()) flow_.TellLeaving(link, calls_none_from, actions);
   closed_all_committed_ = !failed() && flow_.newest_result() > OpNumber(0) && AllCommitted();
   state_ = State::kClosed;
   if (close_commanded_ || was_open_) Tell(GroupClosed{handle_, closed_all_committed_}, actions);

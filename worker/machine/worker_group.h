@@ -96,8 +96,9 @@ class WorkerGroup final : public AnyGroup {
   void OnWaiting(uint32_t connection, const FrameHeader& header, const Waiting& missing);
   void OnAsk(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions);
   void OnCommit(OpNumber watermark) { flow_.Commit(watermark); }
-  // A rank was lost, or has failed the group.
-  void OnBroken(const FrameHeader& header, const std::string& said, Now now, WorkerActions* actions);
+  // A rank was lost, has failed the group, or has left it before an op that this one has called.
+  void OnBroken(uint32_t connection, const FrameHeader& header, const std::string& said, Now now,
+                WorkerActions* actions);
   // False: its result can't be for this group any more, the offer is to be declined.
   bool OnOffered(uint32_t connection, const FrameHeader& header, const TransportEvent& event, Now now,
                  WorkerActions* actions);
@@ -120,7 +121,9 @@ class WorkerGroup final : public AnyGroup {
   void End(absl::Status why, Now now, WorkerActions* actions);
   // The link can't be used in this epoch. Whether its server can be reached at all is tried at once.
   void LoseLink(uint32_t shard, const std::string& why, bool refused, WorkerActions* actions);
-  void ReportTrouble(uint32_t shard, bool reachable, bool refused, WorkerActions* actions);
+  // What is not of the server is in `trouble`.
+  void ReportTrouble(uint32_t shard, ServerTrouble trouble, WorkerActions* actions);
+  void OnRankLeft(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions);
   // Servers of this epoch that no connection was made to in time are lost, and reported.
   void LoseUnreached(Now now, WorkerActions* actions);
   // A server that refuses the group need not be its end.

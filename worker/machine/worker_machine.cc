@@ -277,7 +277,7 @@ void WorkerMachine::OnGroupNote(uint32_t connection, const FrameHeader& header, 
       break;
     case FrameType::kGroupFailed:
     case FrameType::kRankLost:
-      group->OnBroken(header, DecodeText(body), now, actions);
+      group->OnBroken(connection, header, DecodeText(body), now, actions);
       break;
     default:
       break;  // nothing else concerns a worker

@@ -60,6 +60,9 @@ struct ServerTrouble {
   bool reachable = false;  // a new connection stands: it may stay in the map
   std::string reason;
   bool refused = false;  // it is reached, and has no memory for the group
+  // Nothing is wrong with it: it has said that this rank has left the group and does not call an op that is open. Of a
+  // group that goes on without lost ranks alone.
+  std::optional<Rank> left = std::nullopt;
 };
 
 // This rank has given the group up, by itself and not because others did: the scheduler must be told, since there may

@@ -181,6 +181,7 @@ v1::ReportServerRequest ToMessage(const ReportServerCall& call) {
   message.set_reachable(call.trouble.reachable);
   message.set_reason(call.trouble.reason);
   message.set_refused(call.trouble.refused);
+  if (call.trouble.left.has_value()) message.set_left_rank(call.trouble.left->value());
   return message;
 }
 

@@ -47,7 +47,7 @@ typedef enum shoal_code {
   SHOAL_PERMISSION_DENIED = 7,   /* a proxy on the way to the scheduler does not let the call pass */
   SHOAL_RESOURCE_EXHAUSTED = 8,  /* memory, threads or descriptors are used up; the message says where */
   SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions differ, closed handle, forked child, membership ended */
-  SHOAL_ABORTED = 10,            /* a rank was lost or gave the group up, or ranks disagree: make a new group */
+  SHOAL_ABORTED = 10,            /* a rank was lost, left or gave up, or the ranks disagree: make a new group */
   SHOAL_OUT_OF_RANGE = 11,       /* never returned */
   SHOAL_UNIMPLEMENTED = 12,      /* the group can't reduce tensors on devices */
   SHOAL_INTERNAL = 13,           /* a device has failed; or a bug, which the message asks you to report */
@@ -208,9 +208,9 @@ SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, s
 SHOAL_API uint32_t shoal_worker_rank(shoal_worker* worker);
 
 /* Leaves the job as a rank that is lost: groups with `min_ranks` go on without it, and others fail on their ranks. Its
- * own open ops end with CANCELLED. For a process that ends by an error of its own: after shoal_worker_close alone, the
- * others wait for its part of their next all-reduce until that times out. shoal_worker_close is still to follow. NULL
- * is allowed; `reason` NULL: none is given. */
+ * own open ops end with CANCELLED. For a process that ends by an error of its own: after shoal_worker_close alone it
+ * has left in good order, and the others' next all-reduce says so instead of the reason. shoal_worker_close is still to
+ * follow. NULL is allowed; `reason` NULL: none is given. */
 SHOAL_API void shoal_worker_give_up(shoal_worker* worker, const char* reason);
 
 /* Leaves the job: open ops end with CANCELLED, and groups are closed. A process that runs a colocated server for the
@@ -322,12 +322,12 @@ typedef struct shoal_all_reduce_options {
  * Errors of the call: ABORTED, CANCELLED: the group is broken or closed. INVALID_ARGUMENT: with check_finite, the
  * contribution has NaN or infinity.
  *
- * The op ends with OK, also when servers are lost on the way; with ABORTED if a rank was lost or gave the group up, or
- * if sizes, dtypes or ops differ between ranks (the message names them); with DEADLINE_EXCEEDED (the message names the
- * ranks or servers that are missing); with RESOURCE_EXHAUSTED if no server that is left has the memory for the group;
- * or with FAILED_PRECONDITION if the scheduler does not know this rank or its group any more. After an error the
- * content of `data` is undefined; on a device all of its bits are ones, which are NaN as floating-point numbers, unless
- * the device has failed.
+ * The op ends with OK, also when servers are lost on the way; with ABORTED if a rank was lost, gave the group up or
+ * left it without this op, or if sizes, dtypes or ops differ between ranks (the message names them); with
+ * DEADLINE_EXCEEDED (the message names the ranks or servers that are missing); with RESOURCE_EXHAUSTED if no server
+ * that is left has the memory for the group; or with FAILED_PRECONDITION if the scheduler does not know this rank or
+ * its group any more. After an error the content of `data` is undefined; on a device all of its bits are ones, which
+ * are NaN as floating-point numbers, unless the device has failed.
  *
  * On a device the call has these errors as well. UNIMPLEMENTED: the group is reduced within nodes, and its ranks on
  * this node can't reduce among their devices, or NCCL can't reduce the type (int16). FAILED_PRECONDITION: the worker

@@ -302,6 +302,57 @@ TEST_F(MachineGroupsThatGoOnTest, ARankThatHasClosedItOrLeftIsNotMissed) {
   EXPECT_THAT(OnlyGroup().lost, IsEmpty());
 }
 
+TEST_F(MachineGroupsThatGoOnTest, F24OneThatHasClosedItAndIsMissedIsNotInTheNextEpoch) {
+  for (const uint32_t rank : {0, 1, 2, 3}) Add(rank);
+  const GroupJoined opened = OpenGoingOn({0, 1, 2, 3}, 2);
+  const WatcherId watcher = harness_.WatchAs(job_, 0, 100);
+  const auto report_left = [&](uint32_t left, Epoch epoch) {
+    return harness_.Ask<ServerReported>(ReportServer{.job = job_,
+                                                     .rank = JobRank(0),
+                                                     .incarnation = Incarnation(100),
+                                                     .group = opened.group,
+                                                     .epoch = epoch,
+                                                     .server = server_,
+                                                     .server_incarnation = Incarnation(11),
+                                                     .reachable = true,
+                                                     .reason = "it has left",
+                                                     .left = Rank(left)});
+  };
+  const auto close = [&](uint32_t rank) {
+    harness_.Ask<Done>(CloseGroups{.job = job_,
+                                   .rank = JobRank(rank),
+                                   .incarnation = Incarnation(100 + rank),
+                                   .groups = {opened.group},
+                                   .committed_groups = {opened.group}});
+  };
+  close(3);
+  report_left(0, opened.map->epoch());
+  report_left(9, opened.map->epoch());
+  EXPECT_EQ(OnlyGroup().epoch, opened.map->epoch()) << "nobody says that of itself, and there is no rank 9";
+  // The word of rank 1 itself is on its way.
+  report_left(1, opened.map->epoch());
+  EXPECT_THAT(LostOf(harness_.watched(watcher), 4), ElementsAre(Rank(1), Rank(3)));
+  EXPECT_FALSE(OnlyGroup().all_committed) << "rank 3 does not know of ops that are done without it";
+  EXPECT_THAT(OnlyGroup().failure, IsEmpty());
+  const Epoch second = OnlyGroup().epoch;
+  report_left(1, second);
+  EXPECT_EQ(OnlyGroup().epoch, second) << "it is not in that epoch";
+  report_left(2, second);
+  EXPECT_THAT(OnlyGroup().failure, AllOf(HasSubstr("rank 2 of job \"elastic\" on node node102 has closed it"),
+                                         HasSubstr("it has 1 ranks left, and needs 2")));
+  EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kRunning);
+}
+
+TEST_F(MachineGroupsThatGoOnTest, WhoHasClosedItIsNotExpectedAfterALoss) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  OpenGoingOn({0, 1, 2}, 1);
+  const WatcherId watcher = harness_.WatchAs(job_, 0, 100);
+  EXPECT_TRUE(harness_.Try(Leave(job_, 1, 101)).ok());
+  LoseAllBut({0});
+  EXPECT_THAT(LostOf(harness_.watched(watcher), 3), ElementsAre(Rank(1), Rank(2)))
+      << "it tells the servers of the next epoch nothing";
+}
+
 TEST_F(MachineGroupsThatGoOnTest, TheNextSchedulerKnowsWhoIsLost) {
   for (const uint32_t rank : {0, 1, 2}) Add(rank);
   OpenGoingOn({0, 1, 2}, 1);

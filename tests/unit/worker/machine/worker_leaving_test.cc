@@ -78,6 +78,96 @@ TEST(WorkerLeaving, ARankThatIsToldStaysUntilItsOwnOpHasEnded) {
   EXPECT_EQ(worker.closed.size(), 1u);
 }
 
+// The servers must not take a rank that goes on elsewhere for one that has left.
+TEST(WorkerLeaving, F24ServersHearWhichOpARankDoesNotCall) {
+  WorkerDriver closes;
+  DoOneOp(&closes);
+  closes.GiveNote(0, MakeNote(AllHaveThoseUpTo(1)));
+  closes.Clear();
+  closes.Command(CloseGroupCommand{GroupHandle(0)});
+  ASSERT_EQ(closes.NotesOf(FrameType::kLeaveGroup).size(), 1u);
+  EXPECT_EQ(closes.NotesOf(FrameType::kLeaveGroup)[0].header.op, OpNumber(2));
+
+  WorkerDriver moves(2, 2, 4);
+  moves.Clear();
+  moves.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 4)});
+  ASSERT_EQ(moves.NotesOf(FrameType::kLeaveGroup).size(), 1u);
+  EXPECT_EQ(moves.NotesOf(FrameType::kLeaveGroup)[0].header.op, OpNumber(0));
+
+  WorkerDriver fails(2, 1, 4);
+  fails.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "enough"});
+  fails.Clear();
+  fails.Command(CloseGroupCommand{GroupHandle(0)});
+  ASSERT_EQ(fails.NotesOf(FrameType::kLeaveGroup).size(), 1u);
+  EXPECT_EQ(fails.NotesOf(FrameType::kLeaveGroup)[0].header.op, OpNumber(0));
+}
+
+FrameHeader HasLeftBefore(uint64_t op, uint32_t rank) {
+  FrameHeader news = WorkerDriver::Header(FrameType::kGroupFailed, rank);
+  news.op = OpNumber(op);
+  return news;
+}
+
+TEST(WorkerLeaving, F24AnOpWithoutARankThatHasLeftEndsAtOnce) {
+  WorkerDriver worker(3, 1, 4);
+  worker.Submit(1, 100);
+  worker.GiveNote(0, MakeTextNote(HasLeftBefore(1, 2), "it has left"));
+  ASSERT_EQ(worker.done.size(), 0u) << "the push is under way";
+  worker.Sent(worker.sends.at(0));
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_TRUE(absl::IsAborted(worker.done[0].status));
+  EXPECT_THAT(std::string(worker.done[0].status.message()),
+              HasSubstr("rank 2 on node-2 has left the group, and does not call op 1, which this rank has called"));
+  EXPECT_EQ(worker.failures_told.size(), 1u) << "the others must not wait for an op of theirs, either";
+}
+
+TEST(WorkerLeaving, F24AGroupThatGoesOnAsksForAnEpochWithoutTheRank) {
+  WorkerDriver worker;
+  const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
+  info->min_ranks = 1;
+  worker.Open(info);
+  worker.Up(0);
+  worker.Welcome(0, 4);
+  worker.Submit(1, 100);
+  worker.Sent(worker.sends.at(0));
+  worker.Clear();
+  FrameHeader news = HasLeftBefore(1, 7);
+  worker.GiveNote(0, MakeTextNote(news, "it has left"));
+  EXPECT_THAT(worker.troubles, IsEmpty()) << "there is no rank 7";
+  news.rank = Rank(2);
+  worker.GiveNote(0, MakeTextNote(news, "it has left"));
+  ASSERT_EQ(worker.troubles.size(), 1u);
+  EXPECT_EQ(worker.troubles[0].left, Rank(2));
+  EXPECT_TRUE(worker.troubles[0].reachable);
+  EXPECT_EQ(worker.troubles[0].epoch, Epoch(3));
+  EXPECT_THAT(worker.done, IsEmpty());
+  EXPECT_THAT(worker.failures_told, IsEmpty());
+}
+
+// I3: what a rank knew that has left was of its own ops.
+TEST(WorkerLeaving, WhatARankKnewThatHasLeftIsForgottenWithItsEpoch) {
+  for (const bool is_told_again : {false, true}) {
+    WorkerDriver worker;
+    const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
+    info->min_ranks = 1;
+    worker.Open(info);
+    worker.Up(0);
+    worker.Welcome(0, 4);
+    worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 3), /*all_committed=*/true});
+    const Roster roster(3, {Rank(2)});
+    worker.Command(MoveGroupCommand{.group = GroupId(1),
+                                    .map = WorkerDriver::Map(1, 4),
+                                    .all_committed = is_told_again,
+                                    .sealed_roster = SealRoster(TokenKey{}, GroupId(1), Epoch(4), roster)});
+    worker.Welcome(0, 4, 0, 1, /*epoch=*/4);
+    worker.Submit(1, 100);
+    worker.AnswerAll(2);
+    ASSERT_EQ(worker.done.size(), 1u);
+    worker.Command(CloseGroupCommand{GroupHandle(0)});
+    EXPECT_THAT(worker.closed, testing::SizeIs(is_told_again ? 1 : 0)) << "rank 1 may lack the result";
+  }
+}
+
 TEST(WorkerLeaving, AGroupThatFailedOrHadNoOpsSaysNothingOfResults) {
   WorkerDriver unused(2, 1, 2);
   unused.Command(CloseGroupCommand{GroupHandle(0)});
