@@ -16,7 +16,7 @@ import time
 import torch.distributed as dist
 from torch._C._distributed_c10d import Backend as C10dBackend
 
-from shoal import _C, config, inner, membership, placement
+from shoal import _C, config, inner, membership, mesh, placement
 
 HANDLE_FORMAT = "shoal-1"
 WORD_BYTES = 128  # in which rank 0 says where its store is
@@ -59,9 +59,13 @@ class Member:
         self._bound_device = getattr(getattr(group, "process_group", None), "bound_device_id", None)
         self._timeout = group.timeout
         self._address = placement.describe_this_rank(settings.scheduler, settings.net_device, False).address
-        self._gloo_devices = inner.gloo_devices(self._address)  # to end one takes 10 ms, and to begin one 5
+        self._needs_common_store = inner.needs_common_store(options.inner)
+        self._kept_devices: list | None = None  # of a Gloo that does not connect lazily: to end one takes 10 ms
+        if self._needs_common_store and not inner.has_devices(options.inner):
+            self._kept_devices = inner.gloo_devices(self._address, lazy=False)
         self._used: set[int] = set()
         self._store: dist.Store | None = None  # where the inner backends of the newest ranks have met
+        self._connections = mesh.Connections()
         self._join()
 
     def _join(self) -> None:
@@ -82,6 +86,7 @@ class Member:
         backend has no ranks then, and another reconfigure may give it some."""
         members = self._members(uuid, handles, in_order)
         deadline = time.monotonic() + (timeout or self._timeout).total_seconds()
+        self._connections.cancel()
         backend.end_roster()
         try:
             self._begin_roster(backend, uuid, members, deadline)
@@ -105,18 +110,7 @@ class Member:
         numbers = [member.number for member in members]
         group = self._make_group(uuid, members, deadline) if len(members) > 1 else None
         try:
-            described = inner.GroupDescription()
-            described.store = self._meet(group, rank, deadline)
-            described.group_rank, described.group_size = rank, len(members)
-            described.timeout = datetime.timedelta(milliseconds=_milliseconds_until(deadline))
-            described.group_id = self._group_id
-            described.global_ranks_in_group = numbers
-            if self._bound_device is not None:
-                described.process_group = dist.ProcessGroup(described.store, rank, len(members))
-                described.process_group.bound_device_id = self._bound_device
-            cpu_inner, cuda_inner = inner.inner_backends(
-                described, self._options.inner, self._address, self._gloo_devices
-            )
+            cpu_inner, cuda_inner = self._make_inner(group, rank, numbers, deadline)
             backend.begin_roster(
                 rank=rank, ranks_of_job=numbers, group=group, cpu_inner=cpu_inner, cuda_inner=cuda_inner
             )
@@ -125,6 +119,32 @@ class Member:
                 group.abort("a rank could not be reconfigured")  # those that could are told
                 self.session.close_group(group)
             raise
+
+    def _make_inner(
+        self, group: _C.Group | None, rank: int, numbers: list[int], deadline: float
+    ) -> tuple[C10dBackend, C10dBackend | None]:
+        described = inner.GroupDescription()
+        described.group_rank, described.group_size = rank, len(numbers)
+        described.group_id = self._group_id
+        described.global_ranks_in_group = numbers
+        if self._needs_common_store and group is not None:
+            described.store = self._meet(group, rank, deadline)
+        else:
+            described.store = dist.HashStore()
+        # Gloo keeps it for receives, whatever the backend's timeout is later; and waits five times as long for a peer
+        # to connect.
+        described.timeout = datetime.timedelta(milliseconds=_milliseconds_until(deadline))
+        if self._bound_device is not None:
+            described.process_group = dist.ProcessGroup(described.store, rank, len(numbers))
+            described.process_group.bound_device_id = self._bound_device
+        if self._needs_common_store:
+            return inner.inner_backends(described, self._options.inner, self._address, self._kept_devices)
+        devices = inner.gloo_devices(self._address, lazy=True)
+        made = inner.inner_backends(described, self._options.inner, self._address, devices)
+        if group is not None:
+            mesh.exchange_addresses(described.store, group, rank, len(numbers), _milliseconds_until(deadline))
+            self._connections.begin(made[0], len(numbers), len(devices))
+        return made
 
     def _members(self, uuid: int, handles: list[str], in_order: bool) -> list[Handle]:
         """In the order of their ranks."""
@@ -161,10 +181,8 @@ class Member:
             scale_sums=self._options.scale_sums,
         )
 
-    def _meet(self, group: _C.Group | None, rank: int, deadline: float) -> dist.Store:
+    def _meet(self, group: _C.Group, rank: int, deadline: float) -> dist.Store:
         """A store that these ranks alone have. Rank 0's process has it."""
-        if group is None:
-            return dist.HashStore()
         timeout_ms = _milliseconds_until(deadline)
         timeout = datetime.timedelta(milliseconds=timeout_ms)
         word = b""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import device_under_test
 import pytest
+import torch.distributed as dist
 from torch_cluster import Cluster, start_cluster
 
 
@@ -18,6 +19,11 @@ def own_cluster() -> Iterator[Cluster]:
     """One that no other test uses: for tests that disturb its servers."""
     with start_cluster() as started:
         yield started
+
+
+@pytest.fixture
+def store() -> dist.TCPStore:
+    return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
 
 
 @pytest.fixture(params=["through servers", "within a node by NCCL"])
