@@ -41,10 +41,12 @@ MOST_RECONFIGURE_MS = 15
 
 
 class Training:
-    """Three replicas and one in reserve, until it is closed."""
+    """Some replicas and one in reserve, until the processes are ended."""
 
-    def __init__(self, processes: Processes, cluster: Cluster, contender: str, lighthouse: dict[str, int]):
-        self._processes, self._contender = processes, contender
+    def __init__(
+        self, processes: Processes, cluster: Cluster, contender: str, lighthouse: dict[str, int], count: int = REPLICAS
+    ):
+        self._processes, self._contender, self._count = processes, contender, count
         self._environment = clean_environment(**cluster.environment(PYTHONPATH=str(TORCHFT)))
         options = ", ".join(f"{name}={value}" for name, value in lighthouse.items())
         program = (
@@ -56,12 +58,12 @@ class Training:
         self._lighthouse = "http://127.0.0.1:" + started.wait_for_line(r"^address .*:(\d+)$").group(1)
         self._started = 0
         self._seen: dict[Process, tuple[int, list[dict]]] = {}
-        self.replicas = [self._start() for _ in range(REPLICAS)]
+        self.replicas = [self._start() for _ in range(count)]
         for replica in self.replicas:
             self.begin(replica)
         self.reserve = self._start()
         for replica in self.replicas:
-            self.wait_for(replica, "step", lambda word: word["committed"] and word["replicas"] == REPLICAS, count=10)
+            self.wait_for(replica, "step", lambda word: word["committed"] and word["replicas"] == count, count=10)
 
     def _start(self) -> Process:
         self._started += 1
@@ -94,26 +96,33 @@ class Training:
             time.sleep(0.05)
         raise AssertionError(f"no such {kind}: {replica}")
 
+    def kill(self, moments: random.Random) -> None:
+        self.replicas.pop(moments.randrange(len(self.replicas))).process.kill()
+
+    def replace(self) -> Process:
+        """The one in reserve takes the place of one that was killed."""
+        replica, self.reserve = self.reserve, self._start()
+        self.begin(replica)
+        self.replicas.append(replica)
+        return replica
+
     def kill_one(self, moments: random.Random) -> dict:
         """What the others saw of it, in seconds since the kill; then another one takes its place."""
         time.sleep(moments.uniform(0.5, 0.5 + 2 * STEP_MS / 1000))
-        victim = self.replicas.pop(moments.randrange(REPLICAS))
-        victim.process.kill()
+        self.kill(moments)
         at = time.time()
         result = {"commit_s": 0.0, "steps_lost": 0, "reconfigure_ms": []}
         for other in self.replicas:
             commit = self.wait_for(
-                other, "step", lambda word: word["at"] > at and word["committed"] and word["replicas"] == REPLICAS - 1
+                other, "step", lambda word: word["at"] > at and word["committed"] and word["replicas"] < self._count
             )
             lost = [w for w in self.words(other, "step") if at < w["at"] < commit["at"] and not w["committed"]]
             result["commit_s"] = max(result["commit_s"], commit["at"] - at)
             result["steps_lost"] = max(result["steps_lost"], len(lost))
-        replica, self.reserve = self.reserve, self._start()
-        self.begin(replica)
-        self.replicas.append(replica)
+        self.replace()
         for each in self.replicas:
             self.wait_for(
-                each, "step", lambda word: word["at"] > at and word["committed"] and word["replicas"] == REPLICAS, 3
+                each, "step", lambda word: word["at"] > at and word["committed"] and word["replicas"] == self._count, 3
             )
             found = [word["seconds"] * 1000 for word in self.words(each, "reconfigured") if word["at"] > at]
             result["reconfigure_ms"] += found
@@ -190,8 +199,8 @@ def page_of(report: dict) -> str:
         "",
         "The lighthouse takes most of the time: at its defaults it leaves a replica out after 5 s without a word, and"
         f" the quick one after 0.5 s. All-reduces time out after {TIMEOUT_S} s. To reconfigure is counted at survivors"
-        " and newcomers. With Gloo this includes its store's connections; with Shoal the group on the servers, a store"
-        " of its own and Gloo.",
+        " and newcomers. With Gloo this includes its store's connections; with Shoal the group on the servers and Gloo"
+        " inside of it.",
         "",
     ]
     return "\n".join(lines)
