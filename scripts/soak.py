@@ -28,6 +28,9 @@ MEETINGS_OF_GROUPS = {
     "hellos_to_ended_groups": "hellos to a server where the group had ended",
     "reports_without_move": "reports of a server that moved nothing",
     "deaths_while_gathering": "deaths while a chunk was gathered after a move",
+    "open_runs": "runs of open jobs",
+    "ops_with_fewer": "all-reduces there with fewer ranks than their group has",
+    "ops_with_mixed": "with fewer in some chunks alone",
 }
 SEEDS_PER_BATCH = 500  # a batch is one process: what a crash can take along, and how often progress is said
 

@@ -143,6 +143,11 @@ class Checkers {
   void CheckGraves();
   void CheckNetwork(const SimNetwork& network);
 
+  // Of an open job, which RosterChecks looks at.
+  void CountOp(bool ok) { ++(ok ? ops_ok_ : ops_failed_); }
+  // Whether an error of the job may have this text.
+  bool MaySay(uint32_t job, const std::string& text) const;
+
   uint64_t ops_ok() const { return ops_ok_; }
   uint64_t ops_failed() const { return ops_failed_; }
   // What the first op of the job that failed ended with; "" if none has.

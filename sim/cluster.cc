@@ -12,7 +12,8 @@
 namespace shoal::sim {
 namespace {
 
-constexpr uint64_t kStartSpreadNs = 20 * kNsPerMs;  // start order never matters
+constexpr uint64_t kStartSpreadNs = 20 * kNsPerMs;       // start order never matters
+constexpr uint64_t kNewcomersWithinNs = 400 * kNsPerMs;  // of a short run
 constexpr uint64_t kTendEveryNs = 20 * kNsPerMs;
 constexpr uint32_t kLargeJobRanks = 16;
 constexpr uint64_t kRegisteredPollNs = kNsPerMs;
@@ -33,6 +34,19 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
       fault_log_(HealingNs(profile)),
       checkers_(
           &world_, [this](uint32_t run) { return LastFaultEndedNs(run); }, HealingNs(profile)),
+      roster_checks_({.world = &world_,
+                      .fail = [this](const std::string& what) { checkers_.Fail(what); },
+                      .last_fault_ended_ns = [this](uint32_t run) { return LastFaultEndedNs(run); },
+                      .may_say =
+                          [this](uint32_t run, const std::string& text) {
+                            return checkers_.MaySay(run, text) || checkers_.IsExcused(ExcusableCheck::kIsolation, run);
+                          },
+                      .may_take_long =
+                          [this](uint32_t run) {
+                            return checkers_.IsExcused(ExcusableCheck::kHealing, run) ||
+                                   checkers_.IsExcused(ExcusableCheck::kLostRank, run);
+                          }},
+                     HealingNs(profile)),
       scheduler_audit_(
           &fault_log_, [this](const std::string& what) { checkers_.Fail(what); },
           [this](uint32_t run) { checkers_.Excuse(ExcusableCheck::kUntouched, run); }),
@@ -157,14 +171,18 @@ void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint6
   const bool stale_leader = has_begun(FaultKind::kStaleLeader);
   if (stale_leader) checkers_.Excuse(ExcusableCheck::kIsolation, run);
   if (stale_leader || has_begun(FaultKind::kSchedulerAmnesia)) checkers_.Excuse(ExcusableCheck::kHealing, run);
-  for (uint32_t rank = 0; rank < job.ranks; ++rank) {
+  if (job.is_open()) {
+    rendezvous_.try_emplace(run, &world_, job.meetings, job.until_ns, 2 * LeaseRunsOutNs() + kNsPerS);
+  }
+  for (uint32_t rank = 0; rank < job.ranks + job.newcomers; ++rank) {
     const std::string node = job.nodes.shares_nodes()
                                  ? absl::StrCat("run-", run, "-node-", job.nodes.NodeOf(rank, job.ranks))
                                  : absl::StrCat("run-", run, "-rank-", rank);
     workers_.push_back(
         {.place = {.run = run, .job_name = job_name, .job = job, .rank = rank, .node = node}, .process = nullptr});
     const size_t index = workers_.size() - 1;
-    const uint64_t late_ns = rank == 0 ? job.first_rank_late_ns : 0;
+    uint64_t late_ns = rank == 0 ? job.first_rank_late_ns : 0;
+    if (rank >= job.ranks) late_ns = world_.random().Below(job.until_ns > 0 ? job.until_ns : kNewcomersWithinNs);
     world_.After(after_ns + late_ns + world_.random().Below(kStartSpreadNs), [this, index] { StartWorker(index); });
   }
 }
@@ -175,6 +193,10 @@ void Cluster::StartWorker(size_t index) {
   worker.started = true;
   if (world_.now_ns() < joins_excused_until_ns_) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
   const JobProfile& shape = worker.place.job;
+  const auto rendezvous = rendezvous_.find(worker.place.run);
+  if (rendezvous != rendezvous_.end()) {
+    rendezvous->second.Come(absl::StrCat("run-", worker.place.run, "-rank-", worker.place.rank));
+  }
   scheduler_audit_.RankStarted(worker.place.run, worker.place.job_name,
                                absl::StrCat("run-", worker.place.run, "-rank-", worker.place.rank), worker.place.node,
                                shape.has_colocated_servers || shape.colocates_without_servers);
@@ -185,6 +207,8 @@ void Cluster::StartWorker(size_t index) {
                            .local_node = shape.nodes.shares_nodes() ? LocalNode(worker.place.node) : nullptr,
                            .control = &control_,
                            .checkers = &checkers_,
+                           .roster_checks = &roster_checks_,
+                           .rendezvous = rendezvous == rendezvous_.end() ? nullptr : &rendezvous->second,
                            .audit = &audit_,
                            .schedule = &schedule_,
                            .fault_log = &fault_log_},
@@ -329,6 +353,12 @@ uint64_t Cluster::LastFaultEndedNs(uint32_t run) const {
     return words.size() > 2 && words[0] == "run" && absl::SimpleAtoi(words[1], &other) && other < runs_ &&
            job_of(other) != job;
   });
+}
+
+uint64_t Cluster::meetings_held() const {
+  uint64_t held = 0;
+  for (const auto& [run, rendezvous] : rendezvous_) held += rendezvous.held();
+  return held;
 }
 
 NodeStageCounts Cluster::node_deaths() const {

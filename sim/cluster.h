@@ -18,7 +18,9 @@
 #include "sim/fault_log.h"
 #include "sim/op_schedule.h"
 #include "sim/profile.h"
+#include "sim/rendezvous.h"
 #include "sim/rogue_process.h"
+#include "sim/roster_checks.h"
 #include "sim/same_node.h"
 #include "sim/scheduler_audit.h"
 #include "sim/scheduler_process.h"
@@ -56,12 +58,16 @@ class Cluster {
   uint64_t reports_without_move() const { return control_.reports_without_move(); }
   uint64_t deaths_while_gathering() const { return deaths_while_gathering_; }
   const FaultLog& fault_log() const { return fault_log_; }
+  const RosterChecks& roster_checks() const { return roster_checks_; }
   NodeStageCounts node_deaths() const;
   uint64_t terms() const { return terms_; }
   uint64_t hosted_schedulers_ended() const { return hosted_schedulers_ended_; }
   const SimDisk& disk() const { return disk_; }
   // Of jobs.
   uint32_t runs() const { return runs_; }
+  // Of open jobs among them; what their ranks have met for.
+  uint64_t open_runs() const { return rendezvous_.size(); }
+  uint64_t meetings_held() const;
   // Of them, those of 16 ranks and those that failed since their servers have too little memory.
   uint64_t large_jobs() const { return large_jobs_; }
   uint64_t ended_for_memory() const;
@@ -179,6 +185,8 @@ class Cluster {
   World world_;
   FaultLog fault_log_;
   Checkers checkers_;
+  RosterChecks roster_checks_;
+  std::map<uint32_t, Rendezvous> rendezvous_;  // by run, of open jobs
   OpSchedule schedule_;
   SchedulerAudit scheduler_audit_;
   WireAudit audit_;

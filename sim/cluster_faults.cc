@@ -122,6 +122,7 @@ bool Cluster::HitNodes(const Fault& fault, uint64_t end_ns) {
     if (worker == nullptr) return false;
     for (const Worker* const each : WorkersOn(worker->place.node)) {
       MayFailFor(each->place);
+      each->process->NoteHit();
       if (TakesLeases(end_ns) && each->process->joined()) RankDies(*each, /*connections_closed=*/false);
     }
     CutNode(worker->place.node, end_ns);
@@ -276,8 +277,10 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   WorkerProcess& process = *worker->process;
   const uint32_t run = worker->place.run;
   if (fault.kind == FaultKind::kJobRestart && runs_restarted_.contains(run)) return false;
+  const bool is_open = worker->place.job.is_open();
   if (IsDestructive(fault.kind)) {
     MayFailFor(worker->place);
+    process.NoteHit();
     if (fault.kind == FaultKind::kMissingRank) process.MayBeWaitedFor();
     if (fault.kind == FaultKind::kDisagree) checkers_.MayFailFor(run, "disagree on op ");
     if (fault.kind == FaultKind::kAbort) checkers_.MayFailFor(run, WorkerProcess::kAbortReason);
@@ -320,6 +323,12 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       process.DisagreeOnce();
       return true;
     case FaultKind::kAbort:
+      if (is_open) {
+        checkers_.MayFailFor(run, WorkerProcess::kGaveUp);
+        RankDies(*worker, /*connections_closed=*/false);
+        process.GiveUpAsLost();
+        return true;
+      }
       if (process.AbortGroup()) GroupIsGivenUp(run, WorkerProcess::kAllRanks);
       return true;
     case FaultKind::kMissingRank:
@@ -392,7 +401,9 @@ void Cluster::RankDies(const Worker& worker, bool connections_closed) {
   if (by_server && !connections_closed) known_ns += kServerNoticesWithinNs;
   const std::optional<uint64_t> known_by_ns = AllKnowByNs(known_ns);
   if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
-  checkers_.RankDied(place.run, place.rank, *known_by_ns);
+  const uint32_t rank = worker.process->job_rank();
+  if (!place.job.is_open()) return checkers_.RankDied(place.run, rank, *known_by_ns);
+  if (worker.process->joined()) roster_checks_.RankIsGone(place.run, rank, *known_by_ns);
 }
 
 // Some ranks may not have heard of the newest map.

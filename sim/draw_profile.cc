@@ -220,9 +220,63 @@ void DrawLateRank(Profile* profile) {
                              .target = target});
 }
 
+bool FitsOpenJobs(FaultKind kind) {
+  return kind != FaultKind::kJobRestart && kind != FaultKind::kDisagree && kind != FaultKind::kMissingRank &&
+         !MakesForgetful(kind);
+}
+
+// In some runs jobs are open: ranks die, leave, come, and are taken for lost, beside whatever else happens. From a
+// source of its own.
+void DrawOpenJobs(Profile* profile) {
+  Random random(profile->seed ^ 0x0be47);
+  const auto fits = [](const Fault& fault) { return FitsOpenJobs(fault.kind); };
+  const auto is_usual = [](const JobProfile& job) {
+    return !job.options_differ && !job.closes_while_joining && job.first_rank_late_ns == 0 &&
+           !job.nodes.shares_nodes() && job.ranks < 16;
+  };
+  if (profile->arena_bytes > 0 || profile->is_hosted || profile->plans_flow || profile->lacks_memory() ||
+      !std::ranges::all_of(profile->faults, fits) || !std::ranges::all_of(profile->jobs, is_usual) ||
+      !random.Chance(400'000)) {
+    return;
+  }
+  for (JobProfile& job : profile->jobs) {
+    const bool is_long = job.until_ns > 0;
+    job.subgroup = false;
+    job.short_groups = 0;
+    job.has_colocated_servers = false;
+    job.colocates_without_servers = false;
+    job.ranks = static_cast<uint32_t>(random.Between(2, 5));
+    job.ops = static_cast<uint32_t>(random.Between(1, is_long ? 8 : 20));
+    job.meetings = is_long ? 40 : static_cast<uint32_t>(random.Between(2, 8));
+    job.newcomers = static_cast<uint32_t>(random.Below(5));
+    job.min_ranks = Pick<uint32_t>(random, {0, 1, 1, 2});
+    job.scales_sums = job.min_ranks > 0 && job.wire == WireFormat::kAsIs && random.Chance(300'000);
+    job.leaves_per_million = Pick<uint32_t>(random, {0, 50'000, 200'000});
+  }
+  profile->op_timeout_ns = std::max(profile->op_timeout_ns, 40 * kNsPerS);
+  if (profile->jobs.front().until_ns > 0) return;
+  profile->think_ns = 3 * kNsPerMs;
+  // Ranks are lost while others have results of some chunks.
+  if (random.Chance(300'000)) {
+    profile->network.straggle_per_million = 300'000;
+    profile->network.straggle_ns = 10 * kNsPerMs;
+    for (JobProfile& job : profile->jobs) job.most_elements = std::max<uint64_t>(job.most_elements, 12'000);
+  }
+  for (uint64_t i = Pick<uint64_t>(random, {0, 1, 2, 4}); i > 0; --i) {
+    const FaultKind kind = Pick(random, {FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kWorkerCrash,
+                                         FaultKind::kWorkerSilent, FaultKind::kWorkerStop, FaultKind::kAbort});
+    profile->faults.push_back({.kind = kind,
+                               .at_ns = kNsPerS + random.Between(50, 400) * kNsPerMs,
+                               .duration_ns = DrawDuration(random, kind, profile->lease_ttl_ms * kNsPerMs,
+                                                           2 * profile->lease_ttl_ms * kNsPerMs),
+                               .target = static_cast<uint32_t>(random.Below(1 << 16))});
+  }
+}
+
 // In a few runs every second server has less memory: some groups, or none, have room there. From a source of its own.
 void DrawUnevenMemory(Profile* profile) {
   Random random(profile->seed ^ 0xe5e5);
+  if (profile->jobs.front().is_open()) return;
   if (profile->servers < 2 || profile->arena_bytes > 0 || profile->lacks_memory() || !random.Chance(60'000)) return;
   profile->small_slot_memory_bytes = random.Between(profile->slot_memory_bytes / 30, profile->slot_memory_bytes / 2);
 }
@@ -291,6 +345,7 @@ Profile DrawProfile(uint64_t seed) {
   DrawDevices(&profile);
   DrawHosting(&profile);
   DrawLateRank(&profile);
+  DrawOpenJobs(&profile);
   const uint64_t planned_bytes =
       profile.plans_flow
           ? SlotMemoryForPlans(profile.jobs, profile.servers, profile.max_chunk_bytes, profile.port_buffer_bytes)

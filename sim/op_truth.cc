@@ -204,15 +204,23 @@ std::vector<std::byte> ExpectedResult(const OpPlan& plan, const SumOrder& order)
   if (plan.order_matters) {
     return Fill<float>(plan.elements, [&](uint64_t i) { return SumInOrder(plan, order, i); });
   }
-  uint32_t ranks = 0;
-  for (const std::vector<uint32_t>& sum : order.sums) ranks += static_cast<uint32_t>(sum.size());
+  std::vector<uint32_t> ranks;
+  for (const std::vector<uint32_t>& sum : order.sums) ranks.insert(ranks.end(), sum.begin(), sum.end());
   return FillAs(plan.dtype, plan.elements, [&](uint64_t i) {
-    int result = SmallInteger(Bits(plan.base, 0, i));
-    for (uint32_t rank = 1; rank < ranks; ++rank) {
-      result = Combine(plan.reduce_op, result, SmallInteger(Bits(plan.base, rank, i)));
+    int result = SmallInteger(Bits(plan.base, ranks[0], i));
+    for (size_t place = 1; place < ranks.size(); ++place) {
+      result = Combine(plan.reduce_op, result, SmallInteger(Bits(plan.base, ranks[place], i)));
     }
     return result;
   });
+}
+
+std::vector<std::byte> ScaledResult(const OpPlan& plan, const SumOrder& order, uint32_t ranks) {
+  if (plan.elements == 0) return {};
+  std::vector<std::vector<std::byte>> contributions;
+  for (const uint32_t rank : order.sums[0]) contributions.push_back(Contribution(plan, rank));
+  const double factor = static_cast<double>(ranks) / static_cast<double>(contributions.size());
+  return ReduceAll({.dtype = plan.dtype, .op = ReduceOp::kPremulSum, .premul_factor = factor}, contributions);
 }
 
 }  // namespace shoal::sim

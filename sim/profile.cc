@@ -11,10 +11,10 @@ uint64_t SlotMemoryFor(const std::vector<JobProfile>& jobs, uint32_t max_chunk_b
   uint64_t bytes = 0;
   for (const JobProfile& job : jobs) {
     // A short group may be made before the servers have forgotten the one before it.
-    const uint64_t groups = 1 + (job.subgroup ? 1 : 0) + (job.short_groups > 0 ? 2 : 0);
+    const uint64_t groups = 1 + (job.subgroup ? 1 : 0) + (job.short_groups > 0 || job.is_open() ? 2 : 0);
     // Of rails each has a region, with a contribution of each node; a group that has none needs no more than that.
     const uint32_t rails = std::max(job.nodes.ranks_per_node, 1u);
-    const uint32_t members = (job.ranks + rails - 1) / rails;
+    const uint32_t members = (job.ranks + job.newcomers + rails - 1) / rails;
     bytes += groups * rails * ServerGroup::RegionBytes(credit_chunks, members, max_chunk_bytes);
   }
   return bytes;
@@ -51,7 +51,8 @@ bool Profile::moves() const {
     return IsSurvivable(fault.kind) || fault.kind == FaultKind::kFollowerStop;
   };
   return std::any_of(faults.begin(), faults.end(), moves_groups) ||
-         std::any_of(jobs.begin(), jobs.end(), [](const JobProfile& job) { return job.has_colocated_servers; });
+         std::any_of(jobs.begin(), jobs.end(),
+                     [](const JobProfile& job) { return job.has_colocated_servers || job.is_open(); });
 }
 
 std::string Profile::Describe() const {
@@ -93,6 +94,11 @@ std::string Profile::Describe() const {
     }
     if (job.first_rank_late_ns > 0) {
       absl::StrAppend(&text, ", rank 0 ", job.first_rank_late_ns / kNsPerMs, "ms late");
+    }
+    if (job.is_open()) {
+      absl::StrAppend(&text, ", open: ", job.meetings, " groups of ", job.min_ranks, " ranks at least",
+                      job.scales_sums ? ", sums scaled" : "", ", ", job.newcomers, " newcomers, ",
+                      job.leaves_per_million, " of a million leave");
     }
     if (job.start_ns > 0) absl::StrAppend(&text, ", starts ", job.start_ns / 1000, "us later");
     absl::StrAppend(&text, "]");

@@ -56,6 +56,16 @@ struct JobProfile {
   bool closes_while_joining = false;  // the last rank is closed while it asks for its last group
   bool has_devices = false;           // half of its ops are of tensors on devices
   NodeLayout nodes;
+
+  // Above 0: an open job, of whose groups each has the ranks that are there then (sim/rendezvous.h), and `ops` ops; at
+  // most so many groups, and none is made after `until_ns`.
+  uint32_t meetings = 0;
+  uint32_t min_ranks = 0;  // of its groups; 0: they end with a lost rank
+  bool scales_sums = false;
+  uint32_t newcomers = 0;           // processes that come later, or where others have ended
+  uint32_t leaves_per_million = 0;  // ranks that leave the job in the middle of a group's ops
+
+  bool is_open() const { return meetings > 0; }
 };
 
 // Deliberate bugs of the simulated parts, which prove that the checkers find what they are for.

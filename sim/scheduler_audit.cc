@@ -36,6 +36,12 @@ std::string ServerThatARankLost(const std::string& reason) {
   return reason.substr(begin, reason.find_first_of(": ", begin) - begin);
 }
 
+// A group goes on without a rank that is lost, or has left: RosterChecks knows whether one may be.
+bool IsOfARank(const std::string& reason) {
+  return absl::StrContains(reason, " of its ") &&
+         (absl::StrContains(reason, " was lost: ") || absl::StrContains(reason, " has closed it, and others go on"));
+}
+
 bool IsServerChange(EventKind kind) {
   switch (kind) {
     case EventKind::kServerRegistered:
@@ -95,6 +101,7 @@ void SchedulerAudit::OnServerLost(const std::string& server, uint64_t now_ns) {
 
 bool SchedulerAudit::HasCause(const scheduler::EventRecord& event, const std::string& job, const Moves& moves,
                               uint64_t now_ns) const {
+  if (IsOfARank(event.reason)) return true;
   const std::string lost = ServerThatARankLost(event.reason);
   if (lost.empty()) return server_changes_ > moves.server_changes;
   if (absl::StrContains(event.reason, Checkers::kNoMemory)) return true;

@@ -64,6 +64,10 @@ void AddWithSmallerJobs(const Profile& profile, std::vector<Profile>* smaller) {
     AddWith(profile, JobOf, job, &JobProfile::checksums, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::has_devices, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::start_ns, uint64_t{0}, smaller);
+    if (shape.is_open()) AddWith(profile, JobOf, job, &JobProfile::meetings, std::max(shape.meetings / 2, 1u), smaller);
+    AddWith(profile, JobOf, job, &JobProfile::newcomers, shape.newcomers / 2, smaller);
+    AddWith(profile, JobOf, job, &JobProfile::leaves_per_million, 0u, smaller);
+    AddWith(profile, JobOf, job, &JobProfile::scales_sums, false, smaller);
     AddWith(profile, NodesOf, job, &NodeLayout::ranks_per_node, 0u, smaller);
     AddWith(profile, NodesOf, job, &NodeLayout::dealt, false, smaller);
   }

@@ -44,6 +44,10 @@ struct Report {
   NodeStageCounts node_deaths = {};                     // ops over rails in which ranks died
   std::array<uint64_t, kFaultKindCount> faults = {};    // that hit something, by kind
   uint64_t runs = 0;                                    // of jobs
+  uint64_t open_runs = 0;                               // of open jobs
+  uint64_t meetings_held = 0;                           // of their ranks, for another group
+  uint64_t ops_with_fewer = 0;                          // ranks in all chunks than their group has
+  uint64_t ops_with_mixed = 0;                          // in some chunks
   std::array<uint64_t, kExcusableChecks> excuses = {};  // runs that each check was told to look away from
   FaultMeetings meetings;                               // of the faults
   std::vector<std::string> failures;                    // empty: all checks held

@@ -33,6 +33,10 @@ void Tally::Add(const Report& report) {
   for (size_t i = 0; i < kNodeStages; ++i) node_deaths[i] += report.node_deaths[i];
   for (size_t i = 0; i < faults.size(); ++i) faults[i] += report.faults[i];
   runs += report.runs;
+  open_runs += report.open_runs;
+  meetings_held += report.meetings_held;
+  ops_with_fewer += report.ops_with_fewer;
+  ops_with_mixed += report.ops_with_mixed;
   for (size_t i = 0; i < excuses.size(); ++i) excuses[i] += report.excuses[i];
   meetings.Add(report.meetings);
   if (!report.failures.empty()) violations.push_back({report.seed, report.failures.front()});
@@ -75,6 +79,10 @@ std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
                    {"arenas", arenas},
                    {"drains_asked", drains_asked},
                    {"runs", runs},
+                   {"open_runs", open_runs},
+                   {"meetings_held", meetings_held},
+                   {"ops_with_fewer", ops_with_fewer},
+                   {"ops_with_mixed", ops_with_mixed},
                    {"excuses", of_excuses},
                    {"faults", of_faults},
                    {"meetings", meetings.Counts()},

@@ -45,6 +45,10 @@ struct Tally {
   NodeStageCounts node_deaths = {};
   std::array<uint64_t, kFaultKindCount> faults = {};
   uint64_t runs = 0;
+  uint64_t open_runs = 0;
+  uint64_t meetings_held = 0;
+  uint64_t ops_with_fewer = 0;
+  uint64_t ops_with_mixed = 0;
   std::array<uint64_t, kExcusableChecks> excuses = {};
   FaultMeetings meetings;
   std::vector<Violation> violations;  // the first of each seed that has any

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "core/token.h"
 
 namespace shoal::sim {
 
@@ -38,6 +39,16 @@ bool WireAudit::GathersAfterMove(const std::string& server) const {
   return std::any_of(shards_.begin(), shards_.end(), [&](const auto& entry) {
     return entry.first.first == server && GathersAfterMove(entry.first.second, entry.second);
   });
+}
+
+uint32_t WireAudit::CountIn(GroupId group, Epoch epoch, uint32_t size) const {
+  const auto found = rosters_.find({group, epoch});
+  return found == rosters_.end() ? size : found->second.count();
+}
+
+bool WireAudit::IsIn(GroupId group, Epoch epoch, Rank rank) const {
+  const auto found = rosters_.find({group, epoch});
+  return found == rosters_.end() || found->second.Has(rank);
 }
 
 void WireAudit::OpEnded(GroupId group, Rank rank, OpNumber op) {
@@ -76,6 +87,11 @@ void WireAudit::NoteSent(const std::string& who, uint64_t connection, std::span<
     links_[{connection, header->group}] = {.epoch = header->epoch, .rank = header->rank};
     Epoch& first = first_epochs_.try_emplace(header->group, header->epoch).first->second;
     first = std::min(first, header->epoch);
+    const auto group = groups_.find(header->group);
+    const std::span<const std::byte> sealed = note.subspan(std::min(note.size(), kFrameHeaderBytes + kGroupTokenBytes));
+    if (group == groups_.end() || sealed.empty()) return;
+    const auto roster = DecodeRoster(static_cast<uint32_t>(group->second.ranks.size()), sealed);
+    if (roster.ok()) rosters_.try_emplace({header->group, header->epoch}, *roster);
   } else if (header->type == FrameType::kWelcome) {
     const absl::StatusOr<Welcome> welcome = DecodeWelcome(note.subspan(kFrameHeaderBytes));
     if (!welcome.ok()) return Fail(who, *header, "an unreadable welcome");
@@ -125,7 +141,8 @@ void WireAudit::ResultSent(const std::string& server, uint64_t connection, const
   const auto group = groups_.find(header.group);
   const auto chunk = shard.chunks.find({header.op, header.chunk});
   const size_t landed = chunk == shard.chunks.end() ? 0 : chunk->second.landed.size();
-  if (group != groups_.end() && landed != group->second.ranks.size()) {
+  if (group != groups_.end() &&
+      landed != CountIn(header.group, header.epoch, static_cast<uint32_t>(group->second.ranks.size()))) {
     Fail(server, header, absl::StrCat("sent a result when ", landed, " contributions had landed (too early)"));
   }
 }
@@ -159,8 +176,10 @@ void WireAudit::Arrived(std::span<const std::byte> frame) {
          absl::StrCat("says that it has all results up to op ", header->landed_watermark.value(),
                       ", but has those up to ", ranks[header->rank.value()].done.value(), " (watermark)"));
   }
-  const OpNumber done =
-      std::min_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.done < b.done; })->done;
+  OpNumber done(UINT64_MAX);
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    if (IsIn(header->group, header->epoch, Rank(rank))) done = std::min(done, ranks[rank].done);
+  }
   if (header->commit_watermark > done) {
     Fail("somebody", *header,
          absl::StrCat("says that all ranks have all results up to op ", header->commit_watermark.value(),

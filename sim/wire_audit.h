@@ -26,6 +26,7 @@
 
 #include "core/frame.h"
 #include "core/ids.h"
+#include "core/roster.h"
 
 namespace shoal::sim {
 
@@ -79,6 +80,10 @@ class WireAudit {
     std::vector<RankProgress> ranks;
     uint32_t most_credit = 0;
   };
+  // How many ranks the group has in the epoch, and whether this is one of them.
+  uint32_t CountIn(GroupId group, Epoch epoch, uint32_t size) const;
+  bool IsIn(GroupId group, Epoch epoch, Rank rank) const;
+
   // A chunk on a server, in one epoch.
   struct Gathered {
     std::map<Rank, uint64_t> tickets;  // of accepted payloads, by sender
@@ -112,6 +117,7 @@ class WireAudit {
   uint64_t hellos_to_ended_groups_ = 0;
   std::map<GroupId, Group> groups_;
   std::map<GroupId, Epoch> first_epochs_;
+  std::map<std::pair<GroupId, Epoch>, Roster> rosters_;  // those without some ranks
   std::map<std::pair<std::string, GroupId>, Shard> shards_;
   std::map<std::pair<std::string, GroupId>, Epoch> worker_epochs_;
   std::map<std::pair<uint64_t, GroupId>, Link> links_;

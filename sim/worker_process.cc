@@ -41,8 +41,9 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
           world, ports.control, name(), [this] { return LocalNow().monotonic_ns; }, [this] { Wake(); }),
       membership_({.scheduler = "simulated",
                    .member = {.job_name = place.job_name,
-                              .rank = JobRank(place.rank),
-                              .world_size = place.job.ranks,
+                              .rank = JobRank(place.job.is_open() ? 0 : place.rank),
+                              .world_size = place.job.is_open() ? 0 : place.job.ranks,
+                              .open = place.job.is_open() ? std::optional(OpenJob{.identity = name()}) : std::nullopt,
                               .incarnation = Incarnation(world->random().Next()),
                               .node = place.node,
                               .boot_id = place.node,
@@ -95,6 +96,7 @@ NodeReduceRequest WorkerProcess::NodeReduce() const {
 
 void WorkerProcess::ListGroups() {
   const JobProfile& job = place_.job;
+  if (job.is_open()) return;  // TakeMeeting
   const uint64_t most_ops = job.until_ns > 0 ? UINT64_MAX : job.ops;
   Group everybody{.name = kAllRanks, .most_ops = most_ops, .rank = place_.rank};
   Group every_second{.name = "even", .most_ops = most_ops, .rank = place_.rank / 2};
@@ -119,6 +121,7 @@ void WorkerProcess::ListGroups() {
 
 // What was in flight never ends for a process that died; its memory goes with it, and last: results land in the loop's.
 WorkerProcess::~WorkerProcess() {
+  if (ports_.rendezvous != nullptr) ports_.rendezvous->Go(name());
   local_reduce_.reset();
   transport_.reset();
   loop_.reset();
@@ -147,16 +150,19 @@ void WorkerProcess::JoinNextGroup(Now now) {
   if (groups_asked_for_ > groups_joined_ || groups_asked_for_ == groups_.size()) return;
   const Group& group = groups_[groups_asked_for_];
   if (group.is_short && groups_[groups_asked_for_ - 1].is_short && !groups_[groups_asked_for_ - 1].closed) return;
-  membership_commands_.emplace_back(JoinGroupCommand{.ticket = ++groups_asked_for_,
-                                                     .request = {.name = group.name,
-                                                                 .ranks = group.ranks,
-                                                                 .max_chunk_bytes = AskedChunkBytes(),
-                                                                 .link = LinkOfRank(place_.job, place_.rank),
-                                                                 .min_servers = profile_.min_servers,
-                                                                 .wire = place_.job.wire,
-                                                                 .checksums = AsksForChecksums(),
-                                                                 .node_reduce = NodeReduce()},
-                                                     .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
+  membership_commands_.emplace_back(
+      JoinGroupCommand{.ticket = ++groups_asked_for_,
+                       .request = {.name = group.name,
+                                   .ranks = group.ranks,
+                                   .max_chunk_bytes = AskedChunkBytes(),
+                                   .link = LinkOfRank(place_.job, place_.rank),
+                                   .min_servers = profile_.min_servers,
+                                   .wire = place_.job.wire,
+                                   .checksums = AsksForChecksums(),
+                                   .min_ranks = std::min<uint32_t>(place_.job.min_ranks, group.ranks.size()),
+                                   .scales_sums = place_.job.scales_sums,
+                                   .node_reduce = NodeReduce()},
+                       .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
   if (!place_.job.closes_while_joining || place_.rank + 1 < place_.job.ranks) return;
   if (groups_asked_for_ < groups_.size()) return;
   closes_when_joined_ = world().random().Chance(300'000);
@@ -184,17 +190,19 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
                                        std::string(NodeReduceModeName(group.order.mode)), " (layout)"));
   }
   if (profile_.plans_flow && !info.map->shards().empty()) {
-    ports_.checkers->CheckPlan(
-        info, {.asked_chunk_bytes = AskedChunkBytes(),
-               .link = place_.job.link,
-               .port_buffer_bytes = profile_.port_buffer_bytes,
-               .ranks_of_job =
-                   place_.job.has_colocated_servers || place_.job.colocates_without_servers ? 0 : place_.job.ranks});
+    ports_.checkers->CheckPlan(info,
+                               {.asked_chunk_bytes = AskedChunkBytes(),
+                                .link = place_.job.link,
+                                .port_buffer_bytes = profile_.port_buffer_bytes,
+                                .ranks_of_job = place_.job.has_colocated_servers || place_.job.colocates_without_servers
+                                                    ? 0
+                                                    : place_.job.ranks - (place_.job.closes_while_joining ? 1 : 0)});
   }
   // To servers each rail is a group of its own.
   ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size(),
                             profile_.plans_flow ? info.credit_chunks : kMaxCreditChunks);
   ports_.checkers->SawMap(info.id, *info.map);
+  ports_.roster_checks->SawRoster(info.id, info.map->epoch(), info.size(), info.sealed_roster);
   group.info = std::make_shared<const GroupInfo>(info);
   commands_.push_back(
       OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), group.info, now.monotonic_ns + GroupTimeoutNs()});
@@ -204,7 +212,10 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   if (const auto* joined = std::get_if<JoinEnded>(&outcome)) {
     if (!joined->joined.ok()) return GiveUp("join", joined->joined.status());
     in_job_ = true;
+    job_id_ = joined->joined->id;
+    job_rank_ = joined->joined->rank;
   } else if (const auto* group = std::get_if<GroupJoinEnded>(&outcome)) {
+    if (!group->group.ok() && place_.job.is_open()) return OnRefusedGroup(group->group.status());
     if (!group->group.ok()) return GiveUp("join group", group->group.status());
     ++groups_joined_;
     if (closes_when_joined_) return CloseWhileJoining();  // the answer comes too late to be opened
@@ -213,6 +224,10 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
     commands_.emplace_back(*lost);
   } else if (const auto* move = std::get_if<MoveGroupCommand>(&outcome)) {
     if (ports_.checkers->SawMap(move->group, *move->map)) ports_.fault_log->Moved(move->group);
+    for (const Group& each : groups_) {
+      if (each.id != move->group || each.info->node_reduce != NodeReduceMode::kFlat) continue;
+      ports_.roster_checks->SawRoster(each.id, move->map->epoch(), each.info->size(), move->sealed_roster);
+    }
     commands_.emplace_back(*move);
   } else if (const auto* given_up = std::get_if<GiveGroupUpCommand>(&outcome)) {
     commands_.emplace_back(*given_up);
@@ -225,10 +240,12 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   } else if (const auto* ended = std::get_if<MembershipEnded>(&outcome)) {
     world().TraceText(name(), ": ", ended->status.message());
     commands_.emplace_back(NoMoreMapsCommand{ended->status});
+    if (place_.job.is_open()) IsLost();
   } else if (const auto* notice = std::get_if<MembershipNotice>(&outcome)) {
     world().TraceText(name(), ": ", notice->line);
   } else if (const auto* left = std::get_if<Left>(&outcome)) {
-    finished_ = true;
+    has_left_ = true;
+    finished_ = !gave_up_ || has_shut_down_;
     // What ended its groups is known to nobody if neither a server nor the scheduler could be told: others hear that it
     // is lost.
     if (!left->status.ok() && ports_.checkers->MayFail(place_.run)) MayBeWaitedFor();
@@ -277,13 +294,22 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
   for (size_t index = 0; index < groups_.size(); ++index) {
     Group& group = groups_[index];
     while (group.opened && !group.over && !stopped_calling_ && group.submitted - group.ended < shape.in_flight) {
+      if (group.submitted == group.leaves_after) {
+        ports_.checkers->MayFailFor(place_.run, "has left the group");
+        ports_.checkers->MayFailFor(place_.run, "has closed it, and others go on");
+        ports_.checkers->MayFailFor(place_.run, " closed the group; it has ");
+        leaves_ = true;
+        group.over = true;
+        break;
+      }
       if (now.monotonic_ns < group.next_submit_ns) {
         deadline = std::min(deadline, group.next_submit_ns);
         break;
       }
-      if (!ports_.schedule->Calls({place_.run, group.name}, group.submitted + 1, group.most_ops,
-                                  group.is_short || shape.until_ns == 0 ? UINT64_MAX : shape.until_ns,
-                                  world().now_ns())) {
+      if (!ports_.schedule->Calls(
+              {place_.run, group.name}, group.submitted + 1, group.most_ops,
+              group.is_short || shape.is_open() || shape.until_ns == 0 ? UINT64_MAX : shape.until_ns,
+              world().now_ns())) {
         group.over = true;
         break;
       }
@@ -310,7 +336,11 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       // Half of them, the same on all ranks or not: it is each rank's own matter.
       command.on_device = stager_ != nullptr && group.info->node_reduce == NodeReduceMode::kFlat &&
                           op.plan.elements > 0 && world().random().Chance(500'000);
-      ports_.checkers->OpCalled(place_.run, group.name, op.number);
+      if (shape.is_open()) {
+        ports_.roster_checks->OpCalled(OfRoster(group, op.number, op.plan));
+      } else {
+        ports_.checkers->OpCalled(place_.run, group.name, op.number);
+      }
       NoteRailOp(group, op);
       ops_.emplace(command.ticket, std::move(op));
       commands_.push_back(command);
@@ -346,7 +376,9 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
     if (!opened->status.ok()) {
       group.closed = true;
       membership_commands_.emplace_back(GroupEnded{group.id});
-      return GiveUp("open group", opened->status);
+      if (!place_.job.is_open()) return GiveUp("open group", opened->status);
+      group.over = true;
+      return ports_.roster_checks->Refused(place_.run, name(), was_hit_, opened->status);
     }
     group.opened = true;
     group.was_opened = true;
@@ -365,13 +397,18 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
       group.over = true;
       world().TraceText(name(), " op ", op.number, " of ", group.name, ": ", done->status.ToString());
     }
-    ports_.checkers->OpEnded(place_.run, group.name, op.number, op.called_ns, group.rank, group.ranks, group.order,
-                             op.plan, done->status, op.memory);
+    if (place_.job.is_open()) {
+      ports_.checkers->CountOp(done->status.ok());
+      ports_.roster_checks->OpEnded(OfRoster(group, op.number, op.plan), done->status, done->contributors, op.memory);
+    } else {
+      ports_.checkers->OpEnded(place_.run, group.name, op.number, op.called_ns, group.rank, group.ranks, group.order,
+                               op.plan, done->status, op.memory);
+    }
     ports_.checkers->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
   } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
     Group& group = groups_[closed->group.value()];
     group.closed = true;
-    ports_.checkers->GroupClosed(place_.run, group.name, group.ranks.size());
+    if (!place_.job.is_open()) ports_.checkers->GroupClosed(place_.run, group.name, group.ranks.size());
     membership_commands_.emplace_back(GroupEnded{group.id, closed->all_committed});
   } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
     world().TraceText(name(), " reports server ", trouble->server.value(), " in epoch ", trouble->epoch.value(),
@@ -380,6 +417,9 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
   } else if (const auto* failure = std::get_if<GroupFailure>(&outcome)) {
     membership_commands_.emplace_back(*failure);
   } else if (std::holds_alternative<ShutdownDone>(outcome)) {
+    has_shut_down_ = true;
+    finished_ = gave_up_ && has_left_;
+    if (gave_up_) return;
     membership_commands_.emplace_back(LeaveCommand{.reason = "done", .counters = loop_->counters()});
   }
 }
@@ -392,14 +432,17 @@ void WorkerProcess::CloseIfOver(Now now) {
     all_closed = all_closed && group.closed;
     if (!group.opened || !group.over || group.closed || group.ended < group.submitted) continue;
     group.opened = false;  // closing
-    ports_.checkers->GroupCloseCalled(place_.run, group.name);
+    if (!place_.job.is_open()) ports_.checkers->GroupCloseCalled(place_.run, group.name);
     commands_.push_back(CloseGroupCommand{GroupHandle(static_cast<uint16_t>(index))});
   }
-  if (all_closed) ShutDown(now);
+  if (!all_closed) return;
+  if (place_.job.is_open() && !leaves_ && !is_lost_ && !given_up_) return WantMeeting();
+  ShutDown(now);
 }
 
 void WorkerProcess::ShutDown(Now now) {
   shutting_down_ = true;
+  if (ports_.rendezvous != nullptr) ports_.rendezvous->Go(name());
   membership_commands_.emplace_back(CloseCommand{});
   commands_.push_back(ShutdownCommand{now.monotonic_ns + 2 * kNsPerS});
   Wake();
@@ -414,6 +457,7 @@ uint64_t WorkerProcess::Run(Now now) {
       ports_.checkers->Fail(absl::StrCat(name(), " is busy with itself for ever (liveness)"));
       break;
     }
+    TakeMeeting(now);
     deadline = SubmitDue(now);
     CloseIfOver(now);
     JoinNextGroup(now);
@@ -464,6 +508,7 @@ std::vector<std::pair<GroupId, Rank>> WorkerProcess::GroupsOnServers() const {
 }
 
 bool WorkerProcess::did_everything() const {
+  if (place_.job.is_open()) return finished_;  // RosterChecks says what its ops have to come to
   return std::all_of(groups_.begin(), groups_.end(), [this](const Group& group) {
     const uint64_t called = ports_.schedule->Called({place_.run, group.name});
     return group.was_opened && group.ended_well == called && (group.most_ops == UINT64_MAX || called == group.most_ops);

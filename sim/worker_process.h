@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "sim/fault_log.h"
 #include "sim/op_schedule.h"
 #include "sim/profile.h"
+#include "sim/rendezvous.h"
+#include "sim/roster_checks.h"
 #include "sim/same_node.h"
 #include "sim/sim_control.h"
 #include "sim/sim_local_reduce.h"
@@ -46,6 +49,8 @@ class WorkerProcess : public SimProcess {
     SimLocalNode* local_node;  // not null: where the rank can reduce with others
     SimControl* control;
     Checkers* checkers;
+    RosterChecks* roster_checks;
+    Rendezvous* rendezvous;  // null: the job has a fixed size
     WireAudit* audit;
     OpSchedule* schedule;
     FaultLog* fault_log;
@@ -69,6 +74,8 @@ class WorkerProcess : public SimProcess {
   bool joined() const { return in_job_; }
   // The scheduler may have heard that it leaves.
   bool leaves() const { return shutting_down_; }
+  // In its job; of an open one since it has joined.
+  uint32_t job_rank() const { return place_.job.is_open() ? job_rank_.value() : place_.rank; }
   bool opened_none() const;
   // All its groups were opened.
   bool opened_all() const;
@@ -87,6 +94,10 @@ class WorkerProcess : public SimProcess {
   // ---- faults ----
   // Ops of its job may fail now, with an error that says that they wait for it.
   void MayBeWaitedFor();
+  // Of an open job: a fault hits it, so that it may end anyhow; it ends as a lost rank, as a script does that raises.
+  void NoteHit() { was_hit_ = true; }
+  void GiveUpAsLost();
+  static constexpr char kGaveUp[] = "it gave up";
   void DisagreeOnce() { disagree_ = true; }
   void StopCalling();
   // The group of all ranks. False: it is not open.
@@ -119,6 +130,7 @@ class WorkerProcess : public SimProcess {
     uint64_t ended = 0;
     uint64_t ended_well = 0;
     uint64_t next_submit_ns = 0;
+    uint64_t leaves_after = UINT64_MAX;  // ops, and with them its job
   };
   struct OpenOp {
     size_t group = 0;
@@ -127,6 +139,15 @@ class WorkerProcess : public SimProcess {
     OpPlan plan;
     std::vector<std::byte> memory;
   };
+
+  // ---- worker_rosters.cc: open jobs ----
+  // If nothing is under way.
+  void WantMeeting();
+  void TakeMeeting(Now now);
+  void IsLost();
+  // The one that it has asked for.
+  void OnRefusedGroup(const absl::Status& status);
+  OpOfRoster OfRoster(const Group& group, uint64_t number, const OpPlan& plan) const;
 
   void ListGroups();
   // If it is its turn.
@@ -182,6 +203,17 @@ class WorkerProcess : public SimProcess {
   bool shutting_down_ = false;
   bool finished_ = false;
   bool refused_memory_ = false;
+  // Of open jobs.
+  JobId job_id_;
+  JobRank job_rank_;
+  std::optional<Meeting> meeting_;  // that it has been told of
+  bool wants_meeting_ = false;
+  bool was_hit_ = false;
+  bool is_lost_ = false;
+  bool leaves_ = false;   // its job, before the end
+  bool gave_up_ = false;  // it counts as lost by its own word
+  bool has_left_ = false;
+  bool has_shut_down_ = false;
 };
 
 }  // namespace shoal::sim

@@ -159,6 +159,7 @@ void GroupMoves::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
 
 void GroupMoves::Move(const Job& job, JobGroup* group, NextMap next, Now now) {
   const std::string why = group->WantsMove() ? group->wish() : kServersChanged;
+  group->LeaveOutClosed();
   const Roster roster = group->NextRoster();
   group->MoveTo(*next.plan.map, std::move(next.excluded),
                 SealRoster(token_key_, group->state().id, next.plan.map->epoch(), roster), now);
@@ -203,14 +204,19 @@ void GroupMoves::GoOnOrFail(const Job& job, JobGroup* group, Now now) {
   ends_.Fail(job, group->state(), absl::StrCat(group->wish(), "; ", limit), /*lacks_memory=*/false, now);
 }
 
-void GroupMoves::OnRankLeft(const Job& job, JobGroup* group, const ReportServer& report, Now now) {
-  const GroupState& state = group->state();
-  const bool goes_on = state.min_ranks > 0 && state.failure.empty() && !state.gone.contains(report.rank);
-  if (!goes_on || report.left->value() >= state.ranks.size()) return;
-  const JobRank left = state.ranks[report.left->value()];
-  if (left == report.rank || state.lost.contains(left)) return;
-  jobs_.At(job.id).groups.Close(state.id, left);  // its own word may be on its way
-  group->LoseRank(left, absl::StrCat(job.Describe(left), " has closed it, and others go on"), now);
+void GroupMoves::OnRankLeft(const Job& job, const GroupState& group, const ReportServer& report, Now now) {
+  const bool goes_on = group.min_ranks > 0 && !group.gone.contains(report.rank);
+  if (!goes_on || report.left->value() >= group.ranks.size()) return;
+  const JobRank left = group.ranks[report.left->value()];
+  // Its own word may be on its way.
+  if (left != report.rank) OnRankGone(job, group.id, left, " has closed it, and others go on", now);
+}
+
+void GroupMoves::OnRankGone(const Job& job, GroupId id, JobRank rank, const std::string& what, Now now) {
+  ends_.Close(job, id, rank, now);
+  JobGroup* const group = jobs_.At(job.id).groups.Find(id);
+  if (group == nullptr || !group->state().failure.empty() || group->state().lost.contains(rank)) return;
+  group->LoseRank(rank, absl::StrCat(job.Describe(rank), what), now);
   GoOnOrFail(job, group, now);
 }
 
@@ -249,7 +255,7 @@ void GroupMoves::Answer(RequestHandle handle, const ReportServer& request, Now n
   // Several ranks report the same loss; the first report is enough.
   const bool is_of_map = state.epoch == request.epoch && reported != state.shards.end();
   if (is_of_map && request.left.has_value()) {
-    OnRankLeft(**job, group, request, now);
+    OnRankLeft(**job, state, request, now);
   } else if (is_of_map) {
     NoteReport(group, request, reported->server_name, now);
     MoveIfNeeded(**job, group, now);

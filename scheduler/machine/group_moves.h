@@ -37,6 +37,9 @@ class GroupMoves {
   void OnServersChanged(Now now);
   // A rank of the job is lost: groups that go on without it move, or fail where too few ranks are left.
   void OnRankLost(JobId job, JobRank rank, Now now);
+  // A rank has no part any more in a group that goes on without lost ranks: it closes the group, and as in the other
+  // case. `what` goes after the rank's name.
+  void OnRankGone(const Job& job, GroupId id, JobRank rank, const std::string& what, Now now);
   // The server may have the memory now for groups that it refused.
   void OnMemoryFreed(ServerId server, Now now);
 
@@ -53,8 +56,8 @@ class GroupMoves {
 
   // It has lost a rank: it moves without it, or fails if too few are left.
   void GoOnOrFail(const Job& job, JobGroup* group, Now now);
-  // A rank of the group says so of another one.
-  void OnRankLeft(const Job& job, JobGroup* group, const ReportServer& report, Now now);
+  // A rank of the group says that another one has left it.
+  void OnRankLeft(const Job& job, const GroupState& group, const ReportServer& report, Now now);
   void PublishServers(Now now);
   void AskForColocation(Now now);
   void LookAgain(JobGroup* group, uint64_t at_ns);

@@ -100,6 +100,10 @@ void GroupRequests::GiveUp(const Job& job, JobRank rank, Incarnation incarnation
     if (opened == nullptr) continue;
     const GroupId group = opened->state().id;
     // The others may have it open, and would wait for this rank.
+    if (opened->state().min_ranks > 0) {
+      moves_.OnRankGone(job, group, rank, absl::StrCat(": ", CleanText(GivenUpText(request))), now);
+      continue;
+    }
     if (opened->state().ranks.size() > 1) {
       ends_.GiveUp(job, rank, {{group, GivenUpText(request)}}, now);
     }

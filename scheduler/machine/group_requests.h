@@ -11,6 +11,7 @@
 #include "core/now.h"
 #include "scheduler/machine/decisions.h"
 #include "scheduler/machine/group_ends.h"
+#include "scheduler/machine/group_moves.h"
 #include "scheduler/machine/group_opener.h"
 #include "scheduler/machine/group_rounds.h"
 #include "scheduler/machine/job_registry.h"
@@ -23,8 +24,8 @@ class GroupRequests {
  public:
   // All outlive it.
   GroupRequests(const ServerRegistry* servers, const JobRegistry* jobs, GroupOpener* opener, GroupEnds* ends,
-                Decisions* decisions)
-      : servers_(*servers), jobs_(*jobs), opener_(*opener), ends_(*ends), decisions_(*decisions) {}
+                GroupMoves* moves, Decisions* decisions)
+      : servers_(*servers), jobs_(*jobs), opener_(*opener), ends_(*ends), moves_(*moves), decisions_(*decisions) {}
 
   void Answer(RequestHandle handle, const JoinGroup& request, Now now);
   void Answer(RequestHandle handle, const CloseGroups& request, Now now);
@@ -56,6 +57,7 @@ class GroupRequests {
   const JobRegistry& jobs_;
   GroupOpener& opener_;
   GroupEnds& ends_;
+  GroupMoves& moves_;
   Decisions& decisions_;
   GroupRounds rounds_;
 };

@@ -14,10 +14,14 @@ bool JobGroup::Close(JobRank rank) {
 }
 
 void JobGroup::LoseRank(JobRank rank, std::string wish, Now now) {
-  // One that has closed it would not tell the servers of the next epoch what it has.
-  state_.lost = state_.gone;
+  LeaveOutClosed();
   state_.lost.insert(rank);
   Wish(std::move(wish), now);
+}
+
+// They would tell the servers of the next epoch neither what they have nor that they have left.
+void JobGroup::LeaveOutClosed() {
+  if (state_.gone.size() <= Roster::kMaxLost) state_.lost = state_.gone;
 }
 
 Roster JobGroup::NextRoster() const {
@@ -73,8 +77,8 @@ bool JobGroup::ForgetRefusal(ServerId server) {
 
 void JobGroup::MoveTo(const ShardMap& map, std::vector<ExcludedServer> excluded, std::vector<std::byte> sealed_roster,
                       Now now) {
-  // A rank that has closed it does not know of ops that are done without it.
-  if (state_.sealed_roster != sealed_roster) state_.all_committed = false;
+  // A rank that has closed it does not know of ops that are done without it, where such are done.
+  if (state_.min_ranks > 0 && state_.sealed_roster != sealed_roster) state_.all_committed = false;
   state_.sealed_roster = std::move(sealed_roster);
   state_.epoch = map.epoch();
   state_.shards = map.shards();

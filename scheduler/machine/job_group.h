@@ -30,9 +30,10 @@ class JobGroup {
   bool Close(JobRank rank);
   // A rank that closes it knows that all ranks have all results of its ops. True if that is news.
   bool NoteAllCommitted() { return !std::exchange(state_.all_committed, true); }
-  // A rank is lost that has not closed it, or is missed since it has: it goes on without that one and all others that
-  // have closed it, and another epoch is wanted.
+  // A rank is lost that has not closed it, or is missed since it has: another epoch is wanted.
   void LoseRank(JobRank rank, std::string wish, Now now);
+  // It moves: ranks that have closed it are not expected in its next epoch, however few are left.
+  void LeaveOutClosed();
   // Who is in its next epoch; whether its epoch has others.
   Roster NextRoster() const;
   bool NeedsNextRoster() const;

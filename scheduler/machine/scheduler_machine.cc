@@ -53,7 +53,7 @@ SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedStat
       group_moves_(lease_ttl_ns(), token_key_, &servers_, &jobs_, &group_ends_, &decisions_, now),
       group_opener_({cluster_id_, token_key_, settings.port_buffer_bytes}, state.next_group_id, &servers_, &jobs_,
                     &group_ends_, &decisions_),
-      group_requests_(&servers_, &jobs_, &group_opener_, &group_ends_, &decisions_),
+      group_requests_(&servers_, &jobs_, &group_opener_, &group_ends_, &group_moves_, &decisions_),
       server_members_({settings.lease_ttl_ms, settings.is_colocated, token_key_, settings.encrypt}, &servers_, &jobs_,
                       &group_moves_, &group_requests_, &decisions_),
       rank_members_({settings.lease_ttl_ms, token_key_, settings.encrypt}, &servers_, &jobs_, &group_ends_,

@@ -36,7 +36,9 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   message->set_state(!view.open ? "waiting" : view.state.failure.empty() ? "open" : "failed");
   message->set_wire(std::string(WireFormatName(view.state.wire)));
   for (const JobRank rank : view.missing_ranks) message->add_missing_ranks(rank.value());
-  for (const JobRank rank : view.state.lost) message->add_lost_ranks(rank.value());
+  for (const JobRank rank : view.state.lost) {
+    if (view.state.min_ranks > 0) message->add_lost_ranks(rank.value());
+  }
   if (view.missing_servers.has_value()) ToMessage(*view.missing_servers, message->mutable_missing_servers());
   if (view.open) message->set_node_reduce(std::string(NodeReduceModeName(view.state.node_reduce)));
   if (view.state.rail.has_value()) {

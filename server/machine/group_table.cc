@@ -68,6 +68,11 @@ absl::StatusOr<uint32_t> GroupTable::Open(const GroupToken& token, Epoch epoch, 
   ++cell->generation;
   cell->group = std::make_unique<ServerGroup>(token, epoch, roster, region->credit_chunks, region->offset);
   index_[token.group] = index;
+  const auto left = std::ranges::find(left_, token.group, &LeftGroup::id);
+  if (left != left_.end()) {
+    for (const auto& [rank, first] : left->leavers) cell->group->NoteCallsNoneFrom(first, rank);
+    left_.erase(left);
+  }
   LogGroup(EventKind::kShardGroupOpened, *cell->group, std::nullopt,
            absl::StrCat(token.group_size, " ranks with ", region->credit_chunks, " chunks of ", token.max_chunk_bytes,
                         " bytes in flight each; the slots take ", cell->group->region_bytes(), " bytes"),
@@ -81,6 +86,9 @@ void GroupTable::CloseIfOver(uint32_t index, ServerActions* actions) {
   if (group->failed()) {
     if (ended_.size() >= kMaxEndedGroups) ended_.pop_front();
     ended_.push_back({group->id(), group->epoch(), group->failure_of(), group->failure_refusal(), group->failure()});
+  } else if (std::vector<std::pair<Rank, OpNumber>> leavers = group->Leavers(); !leavers.empty()) {
+    if (left_.size() >= kMaxEndedGroups) left_.pop_front();
+    left_.push_back({group->id(), std::move(leavers)});
   }
   LogGroup(EventKind::kShardGroupClosed, *group, std::nullopt,
            group->failed() ? "it had failed" : "no rank is in it any more", actions);

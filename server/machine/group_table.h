@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -51,6 +52,13 @@ class GroupTable {
     ServerGroup::FailureOf failure_of;
     Refusal refusal;
     std::string why;
+  };
+
+  // A group that was over before all of its ranks had left for good: those that come yet may call ops that these do
+  // not.
+  struct LeftGroup {
+    GroupId id;
+    std::vector<std::pair<Rank, OpNumber>> leavers;
   };
 
   struct Limits {
@@ -103,7 +111,7 @@ class GroupTable {
     uint16_t generation = 0;
     std::unique_ptr<ServerGroup> group;  // null: the cell is free
   };
-  static constexpr size_t kMaxEndedGroups = 1024;
+  static constexpr size_t kMaxEndedGroups = 1024;  // of each kind
 
   // Of the slots of a group; nullopt: there is no memory even for the smallest credit.
   struct Region {
@@ -118,6 +126,7 @@ class GroupTable {
   std::vector<Cell> cells_;                       // as many as were ever open at a time, for all of which there is room
   absl::flat_hash_map<GroupId, uint32_t> index_;  // looked up, never walked
   std::deque<EndedGroup> ended_;                  // the newest
+  std::deque<LeftGroup> left_;                    // likewise
 };
 
 }  // namespace shoal

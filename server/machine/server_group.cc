@@ -128,6 +128,16 @@ void ServerGroup::NoteCallsNoneFrom(OpNumber first, Rank rank) {
   any_left_ = any_left_ || first != OpNumber(0);
 }
 
+std::vector<std::pair<Rank, OpNumber>> ServerGroup::Leavers() const {
+  std::vector<std::pair<Rank, OpNumber>> leavers;
+  for (uint32_t r = 0; any_left_ && r < size(); ++r) {
+    const OpNumber first = ranks_[r].calls_none_from;
+    if (first != OpNumber(0) && roster_.Has(Rank(r))) leavers.emplace_back(Rank(r), first);
+  }
+  if (leavers.size() == roster_.count()) leavers.clear();
+  return leavers;
+}
+
 std::optional<Rank> ServerGroup::FindLeaver(OpNumber op) const {
   if (!any_left_) return std::nullopt;
   for (uint32_t r = 0; r < size(); ++r) {

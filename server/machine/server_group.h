@@ -110,6 +110,9 @@ class ServerGroup {
   std::vector<OfferId> Leave(Rank rank);
   // It has closed the group, and calls no op from this one on.
   void NoteCallsNoneFrom(OpNumber first, Rank rank);
+  // What to know of it when ranks come that have not been here yet: who calls no op from which one on. Empty: nobody
+  // has left for good, or all ranks of the epoch have.
+  std::vector<std::pair<Rank, OpNumber>> Leavers() const;
   // A rank of the epoch that does not call the op; nullopt: none that is known.
   std::optional<Rank> FindLeaver(OpNumber op) const;
   // Whether the rank is to hear now that its op lacks one that has left; not a second time in an epoch.

@@ -107,15 +107,59 @@ ROSTER_MUTATIONS = [
     mutation(
         "those-who-left-stay-in-the-roster",
         "F24: a rank that has closed the group is not expected in the next epoch",
-        ("scheduler/machine/job_group.cc", "  state_.lost = state_.gone;\n", ""),
+        (
+            "scheduler/machine/job_group.cc",
+            "  LeaveOutClosed();\n  state_.lost.insert(rank);\n",
+            "  state_.lost.insert(rank);\n",
+        ),
         test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.WhoHasClosedItIsNotExpectedAfterALoss"),
+    ),
+    mutation(
+        "those-who-left-are-expected-by-other-servers",
+        "F24: a rank that has closed the group is not expected in the next epoch",
+        ("scheduler/machine/group_moves.cc", "  group->LeaveOutClosed();\n", ""),
+        test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.WhoHasClosedItIsNotExpectedByOtherServers"),
+    ),
+    mutation(
+        "op-waits-with-too-few-left",
+        "F24: with fewer than min_ranks left an op ends",
+        ("worker/machine/worker_group.cc", "  FailIfTooFew(now, actions);\n  return absl", "  return absl"),
+        test=CxxTest("worker_machine_test", "WorkerLeaving.F24WithTooFewLeftAnOpEndsAndAGroupWithoutOneDoesNot"),
+    ),
+    mutation(
+        "request-that-is-given-up-fails-a-group-that-goes-on",
+        "F23: a group goes on without ranks that are lost",
+        (
+            "scheduler/machine/group_requests.cc",
+            "if (opened->state().min_ranks > 0) {",
+            "if (opened->state().ranks.empty()) {",
+        ),
+        test=CxxTest(
+            "scheduler_machine_test", "MachineGroupsThatGoOnTest.ARankThatGivesItsRequestUpIsNotInTheNextEpoch"
+        ),
+    ),
+    mutation(
+        "lost-rank-gives-its-requests-up",
+        "F23: a group goes on without ranks that are lost",
+        (
+            "worker/membership/membership_machine.cc",
+            "  if (!command.failed) closed_groups_.AddGivenUp(std::move(given_up));\n",
+            "  closed_groups_.AddGivenUp(std::move(given_up));\n",
+        ),
+        test=CxxTest("worker_membership_test", "MembershipTest.ALostRankGivesNoRequestUpThatIsUnderWay"),
+    ),
+    mutation(
+        "server-forgets-those-who-left-first",
+        "F24: a rank that comes late hears of those that have left",
+        ("server/machine/group_table.cc", "    left_.push_back({group->id(), std::move(leavers)});\n", ""),
+        test=CxxTest("server_machine_test", "ServerLeavers.F24ARankThatComesWhenTheOthersHaveLeftHearsOfThem"),
     ),
     mutation(
         "scheduler-believes-those-who-left",
         "I3: what a rank knew that has left was of its own ops",
         (
             "scheduler/machine/job_group.cc",
-            "  if (state_.sealed_roster != sealed_roster) state_.all_committed = false;\n",
+            "  if (state_.min_ranks > 0 && state_.sealed_roster != sealed_roster) state_.all_committed = false;\n",
             "",
         ),
         test=CxxTest(
@@ -127,7 +171,7 @@ ROSTER_MUTATIONS = [
         "I3: what a rank knew that has left was of its own ops",
         (
             "worker/machine/worker_group.cc",
-            "  if (next_->sealed_roster != flow_.sealed_roster()) told_all_committed_ = next_->all_committed;\n",
+            "    told_all_committed_ = next_->all_committed;\n",
             "",
         ),
         test=CxxTest("worker_machine_test", "WorkerLeaving.WhatARankKnewThatHasLeftIsForgottenWithItsEpoch"),

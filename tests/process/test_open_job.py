@@ -165,8 +165,8 @@ def test_an_op_ends_with_the_ranks_that_are_left(cluster: Cluster, ranks: Ranks,
         fits = [any(float(value) == pytest.approx(each) for each in expected) for value in values]
         assert all(fits), (values, expected)
     assert [ops[-1].group(2) for ops in told.values()] == ["2"] * len(left)
-    cluster.told("F23", "group-moved", "3 of its 4 ranks: rank 1 was lost")
-    cluster.told("F23", "group-moved", "2 of its 4 ranks: rank 3 was lost")
+    cluster.told("F23", "group-moved", "3 of its 4 ranks: rank 1 of job .* was lost")
+    cluster.told("F23", "group-moved", "2 of its 4 ranks: rank 3 of job .* was lost")
 
 
 def test_a_group_that_goes_on_ends_by_name_with_too_few(cluster: Cluster, ranks: Ranks):
@@ -176,7 +176,7 @@ def test_a_group_that_goes_on_ends_by_name_with_too_few(cluster: Cluster, ranks:
     ranks[0].wait_for_line("^group op 2 ")
     ranks.pop(2).send(signal.SIGKILL)
     for process in ranks.values():
-        process.wait_for_line("^group refused ABORTED: .*rank 2 was lost.* it has 2 ranks left, and needs 3")
+        process.wait_for_line("^group refused ABORTED: .*rank 2 of job .* was lost.* it has 2 ranks left, and needs 3")
     assert len(reduce(ranks, "second")) == 1  # the job goes on
 
 

@@ -57,6 +57,10 @@ TEST(Simulation, EverySeedHolds) {
   EXPECT_GT(tally.ended_for_memory, 0u) << "runs that their servers had too little memory for";
   EXPECT_GT(tally.arenas, 20u) << "clusters on one node";
   EXPECT_GT(tally.drains_asked, 50u) << "by an operator";
+  EXPECT_GT(tally.open_runs, 500u) << "whose ranks come and go";
+  EXPECT_GT(tally.meetings_held, 2'000u) << "of their ranks";
+  EXPECT_GT(tally.ops_with_fewer, 300u) << "ranks than their group has";
+  EXPECT_GT(tally.ops_with_mixed, 8u) << "numbers of ranks in their chunks";
   for (size_t stage = 0; stage < kNodeStages; ++stage) {
     EXPECT_GT(tally.node_deaths[stage], 20u) << "ranks of a node died in the middle of too few ops, stage " << stage;
   }
@@ -171,6 +175,57 @@ TEST(Checkers, FindALostContribution) {
   EXPECT_TRUE(Finds(profile, "exactly-once"));
 }
 
+// Groups of whoever is there, one after the other.
+Profile QuietAndOpen() {
+  Profile profile = Quiet();
+  profile.slot_memory_bytes = 64 << 20;
+  profile.op_timeout_ns = 40 * kNsPerS;
+  profile.jobs[0].meetings = 4;
+  profile.jobs[0].ops = 30;
+  profile.jobs[0].min_ranks = 1;
+  return profile;
+}
+
+TEST(Checkers, FindNothingInAQuietOpenJob) {
+  const Report report = Simulate(QuietAndOpen(), 0);
+  EXPECT_EQ(FirstFailure(report), "");
+  EXPECT_EQ(report.ops_ok, 4 * 90u);
+  EXPECT_EQ(report.ops_failed, 0u);
+  EXPECT_EQ(report.ops_with_fewer, 0u);
+}
+
+TEST(Checkers, FindALostContributionInAnOpenJob) {
+  Profile profile = QuietAndOpen();
+  profile.sabotage = Sabotage::kLoseContribution;
+  EXPECT_TRUE(Finds(profile, "(contributors)"));
+}
+
+TEST(Checkers, FindAnOpThatFailsInAGroupThatGoesOn) {
+  Profile profile = QuietAndOpen();
+  profile.op_timeout_ns = 3 * kNsPerS;
+  profile.sabotage = Sabotage::kLoseSum;
+  EXPECT_TRUE(Finds(profile, "(goes on)"));
+}
+
+TEST(Simulation, OpsGoOnWithoutRanksThatDieLeaveOrAreTakenForLost) {
+  for (const FaultKind kind : {FaultKind::kWorkerCrash, FaultKind::kWorkerSilent, FaultKind::kWorkerStop,
+                               FaultKind::kWorkerNodeCut, FaultKind::kAbort}) {
+    Profile profile = QuietAndOpen();
+    profile.think_ns = 3 * kNsPerMs;
+    profile.faults = {{.kind = kind, .at_ns = kNsPerS + 100 * kNsPerMs, .duration_ns = 3 * kNsPerS, .target = 1}};
+    const Report report = Simulate(profile, 0);
+    EXPECT_EQ(FirstFailure(report), "") << FaultName(kind);
+    EXPECT_EQ(report.faults[static_cast<size_t>(kind)], 1u);
+    EXPECT_GT(report.ops_with_fewer, 5u) << FaultName(kind);
+  }
+  Profile profile = QuietAndOpen();
+  profile.jobs[0].leaves_per_million = 300'000;
+  const Report report = Simulate(profile, 0);
+  EXPECT_EQ(FirstFailure(report), "");
+  EXPECT_GT(report.ops_with_fewer, 5u);
+  EXPECT_EQ(report.ops_failed, 0u);
+}
+
 TEST(Checkers, FindALostSum) {
   Profile profile = Quiet();
   profile.sabotage = Sabotage::kLoseSum;
@@ -283,7 +338,9 @@ TEST(Simulation, AWorkerIsNoSlowerForTheServersThatHaveGone) {
 TEST(Shrink, LeavesWhatTheFailureNeeds) {
   Profile profile = DrawProfile(1);
   uint64_t seed = 1;
-  while (profile.faults.size() < 8 || profile.jobs.size() < 3) profile = DrawProfile(++seed);
+  while (profile.faults.size() < 8 || profile.jobs.size() < 3 || profile.jobs[0].is_open()) {
+    profile = DrawProfile(++seed);
+  }
   profile.sabotage = Sabotage::kLoseContribution;
   ASSERT_FALSE(Simulate(profile, 0).failures.empty());
   const Shrunk shrunk = Shrink(profile, 300);

@@ -234,7 +234,6 @@ void WorkerClient::GiveUp(const std::string& reason) {
   const MutexLock lock(close_mutex_);
   if (closed_ || io_ == nullptr) return;
   io_->GiveUp(reason);
-  member_->Close();
   member_->Leave(reason, /*failed=*/true, std::nullopt);
 }
 

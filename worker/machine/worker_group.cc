@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/token.h"
@@ -10,6 +12,14 @@
 #include "worker/machine/refusal_error.h"
 
 namespace shoal {
+namespace {
+
+uint32_t RanksIn(const GroupInfo& info) {
+  const absl::StatusOr<Roster> roster = DecodeRoster(info.size(), info.sealed_roster);
+  return roster.ok() ? roster->count() : info.size();
+}
+
+}  // namespace
 
 WorkerGroup::WorkerGroup(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared, Now now)
     : handle_(command.group),
@@ -18,6 +28,7 @@ WorkerGroup::WorkerGroup(const OpenGroupCommand& command, uint16_t generation, c
       connections_(*shared.connections),
       tally_(*shared.tally),
       flow_(command, generation, shared),
+      ranks_in_epoch_(RanksIn(*command.info)),
       waits_(command.info->is_rail() ? GroupWaits() : GroupWaits(now.monotonic_ns, command.deadline_ns)) {}
 
 // ---- opening, and moving from map to map ----
@@ -69,16 +80,34 @@ void WorkerGroup::MoveTo(const MoveGroupCommand& next, Now now, WorkerActions* a
                   now, actions);
   }
   next_ = next;
+  ranks_in_next_ = roster->count();
   MoveIfDue(now, actions);
 }
 
 void WorkerGroup::MoveIfDue(Now now, WorkerActions* actions) {
   if (!next_.has_value() || failed() || flow_.ResultMayBeInTensor()) return;
-  // What a rank knew that has left was of its own ops: those that others call without it are to be waited for.
-  if (next_->sealed_roster != flow_.sealed_roster()) told_all_committed_ = next_->all_committed;
+  // What a rank knew that has left was of its own ops: those that are done without it are to be waited for.
+  if (info().min_ranks > 0 && next_->sealed_roster != flow_.sealed_roster()) {
+    told_all_committed_ = next_->all_committed;
+  }
   flow_.MoveTo(*std::exchange(next_, std::nullopt), static_cast<uint16_t>(generation() + 1), now, actions);
   waits_.NoteMissingRanks({});
+  ranks_in_epoch_ = ranks_in_next_;
   Open(now, actions);
+  FailIfTooFew(now, actions);
+}
+
+// The scheduler fails a group that has lost too many. Where too many have closed it, the others may be about to.
+void WorkerGroup::FailIfTooFew(Now now, WorkerActions* actions) {
+  const uint32_t needed = info().min_ranks > 0 ? info().min_ranks : info().size();
+  if (failed() || ranks_in_epoch_ >= needed || flow_.ops().OldestOpen() == nullptr) return;
+  const absl::StatusOr<Roster> roster = DecodeRoster(info().size(), flow_.sealed_roster());
+  const std::vector<Rank> closed = roster.ok() ? roster->lost() : std::vector<Rank>();
+  const std::span<const Rank> listed = std::span(closed).first(std::min(closed.size(), kMaxMissingRanks));
+  Fail(absl::AbortedError(absl::StrCat(RanksOnNodes(info(), listed, static_cast<uint32_t>(closed.size())),
+                                       " closed the group; it has ", ranks_in_epoch_, " ranks left, and needs ",
+                                       needed)),
+       now, actions);
 }
 
 void WorkerGroup::OnAllCommitted(Now now, WorkerActions* actions) {
@@ -191,6 +220,7 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerAc
   if (absl::Status layout = CheckLayout(info(), command); !layout.ok()) return layout;
   flow_.Submit(command, now, actions);
   WatchOps();
+  FailIfTooFew(now, actions);
   return absl::OkStatus();
 }
 

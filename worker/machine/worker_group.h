@@ -117,6 +117,8 @@ class WorkerGroup final : public AnyGroup {
   enum class State : uint8_t { kOpening, kOpen, kFailed, kClosed };
 
   void MoveIfDue(Now now, WorkerActions* actions);
+  // Where an op is open, in an epoch without ranks that have closed the group.
+  void FailIfTooFew(Now now, WorkerActions* actions);
   // It has failed, on this rank.
   void End(absl::Status why, Now now, WorkerActions* actions);
   // The link can't be used in this epoch. Whether its server can be reached at all is tried at once.
@@ -161,6 +163,8 @@ class WorkerGroup final : public AnyGroup {
   std::optional<MoveGroupCommand> next_;   // to move to as soon as possible
   absl::Status no_more_maps_;              // OK: the scheduler may move the group
   ChunkFlow flow_;
+  uint32_t ranks_in_epoch_;     // of the group
+  uint32_t ranks_in_next_ = 0;  // of `next_`
   GroupWaits waits_;
 };
 

@@ -80,9 +80,10 @@ void MembershipMachine::EndWaits(MembershipActions* actions) {
 
 void MembershipMachine::OnEvent(const LeaveCommand& command, Now now, MembershipActions* actions) {
   EndWaits(actions);
-  // A rank that is lost is lost from all of its groups, and some of them go on without it.
   if (!command.failed) groups_.GiveUpUnended();
-  closed_groups_.AddGivenUp(groups_.TakeGivenUp());
+  // A rank that is lost is lost from all of its groups, and some of them go on without it.
+  std::vector<GivenUpRequest> given_up = groups_.TakeGivenUp();
+  if (!command.failed) closed_groups_.AddGivenUp(std::move(given_up));
   LeaveJobCall call{.member = {},
                     .reason = command.reason,
                     .failed = command.failed,

@@ -343,6 +343,44 @@ TEST_F(MachineGroupsThatGoOnTest, F24OneThatHasClosedItAndIsMissedIsNotInTheNext
   EXPECT_EQ(OnlyJob(harness_).phase, JobPhase::kRunning);
 }
 
+// No server may have heard of it.
+TEST_F(MachineGroupsThatGoOnTest, ARankThatGivesItsRequestUpIsNotInTheNextEpoch) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  std::vector<JoinGroup> requests;
+  for (const uint32_t rank : {0, 1, 2}) {
+    requests.push_back(GoingOn(Group(job_, rank, 100 + rank, {0, 1, 2}), 2));
+    requests.back().request_number = 1;
+    harness_.Send(requests.back());
+  }
+  const WatcherId watcher = harness_.WatchAs(job_, 0, 100);
+  const auto give_up = [&](uint32_t rank) {
+    harness_.Ask<Done>(CloseGroups{.job = job_,
+                                   .rank = JobRank(rank),
+                                   .incarnation = Incarnation(100 + rank),
+                                   .groups = {},
+                                   .given_up_requests = {{1, "the worker is closed"}}});
+  };
+  give_up(2);
+  EXPECT_THAT(OnlyGroup().failure, IsEmpty());
+  EXPECT_THAT(LostOf(harness_.watched(watcher), 3), ElementsAre(Rank(2)));
+  give_up(1);
+  EXPECT_THAT(OnlyGroup().failure,
+              AllOf(HasSubstr("rank 1 of job \"elastic\" on node node101: it gave its request for the group up"),
+                    HasSubstr("it has 1 ranks left, and needs 2")));
+}
+
+// The servers of the next epoch may not be those that have heard it.
+TEST_F(MachineGroupsThatGoOnTest, WhoHasClosedItIsNotExpectedByOtherServers) {
+  for (const uint32_t rank : {0, 1, 2}) Add(rank);
+  OpenGoingOn({0, 1, 2}, 3);
+  const WatcherId watcher = harness_.WatchAs(job_, 0, 100);
+  EXPECT_TRUE(harness_.Try(Leave(job_, 1, 101)).ok());
+  harness_.Ask<ServerRegistered>(Server("b", 12, 2));
+  harness_.Advance(100);
+  EXPECT_THAT(LostOf(harness_.watched(watcher), 3), ElementsAre(Rank(1)));
+  EXPECT_THAT(OnlyGroup().failure, IsEmpty()) << "the others may be about to close it, few as they are";
+}
+
 TEST_F(MachineGroupsThatGoOnTest, WhoHasClosedItIsNotExpectedAfterALoss) {
   for (const uint32_t rank : {0, 1, 2}) Add(rank);
   OpenGoingOn({0, 1, 2}, 1);

@@ -64,6 +64,19 @@ TEST(ServerLeavers, ARankThatGoesOnWithOtherServersHasNotLeft) {
   EXPECT_THAT(NewsOfLeavers(server), IsEmpty());
 }
 
+// A rank that is quick may have left before another one says hello.
+TEST(ServerLeavers, F24ARankThatComesWhenTheOthersHaveLeftHearsOfThem) {
+  ServerDriver server;
+  server.peers = {server.Join(0, 3)};
+  Leave(&server, 0, 1);
+  EXPECT_EQ(server.counters().groups_open, 0u);
+  const PeerId late = server.Join(1, 3);
+  server.Clear();
+  server.Push(late, ServerDriver::PushHeader(1, 1));
+  ASSERT_THAT(NewsOfLeavers(server), SizeIs(1));
+  EXPECT_EQ(NewsOfLeavers(server)[0].header.rank, Rank(0));
+}
+
 TEST(ServerLeavers, F24ItIsKnownInTheNextEpochUnlessThatIsWithoutTheRank) {
   for (const bool is_without : {true, false}) {
     ServerDriver server(3);

@@ -144,6 +144,31 @@ TEST(WorkerLeaving, F24AGroupThatGoesOnAsksForAnEpochWithoutTheRank) {
   EXPECT_THAT(worker.failures_told, IsEmpty());
 }
 
+TEST(WorkerLeaving, F24WithTooFewLeftAnOpEndsAndAGroupWithoutOneDoesNot) {
+  for (const bool submits_first : {true, false}) {
+    WorkerDriver worker;
+    const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
+    info->min_ranks = 2;
+    worker.Open(info);
+    worker.Up(0);
+    worker.Welcome(0, 4);
+    if (submits_first) {
+      worker.Submit(1, 100);
+      worker.Sent(worker.sends.at(0));
+    }
+    const Roster roster(3, {Rank(1), Rank(2)});
+    worker.Command(MoveGroupCommand{.group = GroupId(1),
+                                    .map = WorkerDriver::Map(1, 4),
+                                    .sealed_roster = SealRoster(TokenKey{}, GroupId(1), Epoch(4), roster)});
+    if (!submits_first) {
+      EXPECT_THAT(worker.failures_told, IsEmpty());
+      worker.Submit(1, 100);
+    }
+    ASSERT_EQ(worker.done.size(), 1u) << submits_first;
+    EXPECT_THAT(std::string(worker.done[0].status.message()), HasSubstr("it has 1 ranks left, and needs 2"));
+  }
+}
+
 // I3: what a rank knew that has left was of its own ops.
 TEST(WorkerLeaving, WhatARankKnewThatHasLeftIsForgottenWithItsEpoch) {
   for (const bool is_told_again : {false, true}) {

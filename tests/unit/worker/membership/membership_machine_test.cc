@@ -85,6 +85,13 @@ TEST_F(MembershipTest, ALostRankGivesNoGroupUpForTheOthers) {
   EXPECT_THAT(LeaveCall().given_up_requests, testing::IsEmpty());
 }
 
+TEST_F(MembershipTest, ALostRankGivesNoRequestUpThatIsUnderWay) {
+  driver_.Do(Asks(7, deadline_ns_));
+  driver_.Do(LeaveCommand{.reason = "its script raised ValueError", .failed = true});
+  EXPECT_TRUE(LeaveCall().failed);
+  EXPECT_THAT(LeaveCall().given_up_requests, testing::IsEmpty());
+}
+
 TEST_F(MembershipTest, WhatTheWorkerHasCountedIsToldWhenItLeaves) {
   WorkerCounters counters;
   counters.ops_completed = 7;

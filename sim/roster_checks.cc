@@ -1,0 +1,144 @@
+#include "sim/roster_checks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/token.h"
+
+namespace shoal::sim {
+namespace {
+
+bool SaysTooFew(const absl::Status& status) {
+  return absl::IsAborted(status) && absl::StrContains(status.message(), " ranks left, and needs ");
+}
+
+// What the contributions of a roster make.
+std::vector<std::byte> ResultOf(const OpOfRoster& op, const Roster& roster) {
+  SumOrder order{.sums = {{}}};
+  for (uint32_t rank = 0; rank < roster.size(); ++rank) {
+    if (roster.Has(Rank(rank))) order.sums[0].push_back(rank);
+  }
+  const bool scales = op.scales_sums && !roster.IsWhole() && op.plan.reduce_op == ReduceOp::kSum &&
+                      CanReduce(op.plan.dtype, ReduceOp::kPremulSum);
+  return scales ? ScaledResult(op.plan, order, roster.size()) : ExpectedResult(op.plan, order);
+}
+
+}  // namespace
+
+void RosterChecks::SawRoster(GroupId group, Epoch epoch, uint32_t size, std::span<const std::byte> sealed) {
+  const absl::StatusOr<Roster> roster = DecodeRoster(size, sealed);
+  if (!roster.ok()) {
+    return ports_.fail(absl::StrCat("group ", group.value(), ": ", roster.status().message(), " (one roster)"));
+  }
+  const auto [entry, is_new] = rosters_.try_emplace({group, epoch}, *roster);
+  if (is_new || entry->second == *roster) return;
+  ports_.fail(absl::StrCat("group ", group.value(), " has two rosters in epoch ", epoch.value(), " (one roster)"));
+}
+
+void RosterChecks::RankIsGone(uint32_t run, uint32_t member, uint64_t all_know_by_ns) {
+  uint64_t& known_ns = all_know_by_ns_[{run, member}];
+  known_ns = std::max(known_ns, all_know_by_ns);
+}
+
+void RosterChecks::OpCalled(const OpOfRoster& op) {
+  truths_[{op.run, op.name, op.number}].called_ns = ports_.world->now_ns();
+}
+
+void RosterChecks::OpEnded(const OpOfRoster& op, const absl::Status& status, Contributors told,
+                           const std::vector<std::byte>& memory) {
+  const std::string where = absl::StrCat("run ", op.run, " group ", op.name, " op ", op.number, " rank ", op.rank);
+  Truth& truth = truths_[{op.run, op.name, op.number}];
+  if (!op.was_hit) CheckTime(op, truth, where);
+  worked_ns_[{op.run, op.name, op.rank}] = ports_.world->now_ns();
+  if (!status.ok()) return CheckFailure(op, status, where);
+  const Told result = {.digest = DigestOf(memory), .contributors = told};
+  const auto has_result = [&](const auto& entry) { return entry.second.digest == result.digest; };
+  if (std::ranges::none_of(truth.told, has_result)) CheckResult(op, told, memory, where);
+  // One that is lost may have had a result that nobody else has: it is kept out since.
+  const Roster newest = NewestRoster(op);
+  for (const auto& [rank, other] : truth.told) {
+    if (other == result || !newest.Has(Rank(rank)) || !newest.Has(Rank(op.rank))) continue;
+    ports_.fail(absl::StrCat(where, ": has ", other.digest == result.digest ? "the same" : "another",
+                             " result than rank ", rank, ", of ", told.least, " to ", told.most,
+                             " contributions, and that one of ", other.contributors.least, " to ",
+                             other.contributors.most, " (agreement)"));
+  }
+  truth.told.emplace(op.rank, result);
+}
+
+Roster RosterChecks::NewestRoster(const OpOfRoster& op) const {
+  const auto after = rosters_.lower_bound({GroupId(op.group.value() + 1), Epoch(0)});
+  const bool is_known = after != rosters_.begin() && std::prev(after)->first.first == op.group;
+  return is_known ? std::prev(after)->second : Roster(static_cast<uint32_t>(op.members.size()));
+}
+
+void RosterChecks::CheckTime(const OpOfRoster& op, const Truth& truth, const std::string& where) {
+  if (ports_.may_take_long(op.run)) return;
+  uint64_t since_ns =
+      std::max({truth.called_ns, ports_.last_fault_ended_ns(op.run), worked_ns_[{op.run, op.name, op.rank}]});
+  for (const uint32_t member : op.members) {
+    const auto known = all_know_by_ns_.find({op.run, member});
+    if (known != all_know_by_ns_.end()) since_ns = std::max(since_ns, known->second);
+  }
+  if (ports_.world->now_ns() <= since_ns + healing_ns_) return;
+  ports_.fail(absl::StrCat(where, ": ended ", (ports_.world->now_ns() - since_ns) / kNsPerMs,
+                           " ms after it was called, and all knew of the ranks that are gone (healing)"));
+}
+
+void RosterChecks::CheckFailure(const OpOfRoster& op, const absl::Status& status, const std::string& where) const {
+  if (op.was_hit) return;
+  if (op.goes_on && !SaysTooFew(status)) {
+    return ports_.fail(absl::StrCat(where, ": failed in a group that goes on (goes on): ", status.ToString()));
+  }
+  if (!absl::IsAborted(status) || !ports_.may_say(op.run, std::string(status.message()))) {
+    ports_.fail(absl::StrCat(where, ": the error does not name what is at fault (message): ", status.ToString()));
+  }
+}
+
+void RosterChecks::Refused(uint32_t run, const std::string& who, bool was_hit, const absl::Status& status) {
+  if (was_hit || ports_.may_say(run, std::string(status.message()))) return;
+  ports_.fail(absl::StrCat(who, ": refused without a fault that it names (message): ", status.ToString()));
+}
+
+void RosterChecks::CheckResult(const OpOfRoster& op, Contributors told, const std::vector<std::byte>& memory,
+                               const std::string& where) {
+  const auto size = static_cast<uint32_t>(op.members.size());
+  if (op.plan.elements == 0) return;
+  std::vector<Roster> candidates = {Roster(size)};
+  for (auto entry = rosters_.lower_bound({op.group, Epoch(0)});
+       entry != rosters_.end() && entry->first.first == op.group; ++entry) {
+    if (std::ranges::find(candidates, entry->second) == candidates.end()) candidates.push_back(entry->second);
+  }
+  std::vector<std::vector<std::byte>> results;
+  for (const Roster& roster : candidates) results.push_back(ResultOf(op, roster));
+  bool has_least = false;
+  bool has_most = false;
+  const uint64_t element_bytes = DataTypeSize(op.plan.dtype);
+  for (uint32_t chunk = 0; chunk < op.chunks.chunk_count; ++chunk) {
+    const uint64_t begin = op.chunks.FirstElement(ChunkNumber(chunk)) * element_bytes;
+    const uint64_t bytes = op.chunks.ElementCount(ChunkNumber(chunk)) * element_bytes;
+    bool fits = false;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const uint32_t count = candidates[i].count();
+      if (count < told.least || count > told.most) continue;
+      if (std::memcmp(&memory[begin], &results[i][begin], bytes) != 0) continue;
+      fits = true;
+      has_least = has_least || count == told.least;
+      has_most = has_most || count == told.most;
+    }
+    if (fits) continue;
+    return ports_.fail(absl::StrCat(where, ", chunk ", chunk, ": made of no roster's contributions, of which ",
+                                    told.least, " to ", told.most, " are told, in ", candidates.size(),
+                                    " rosters (contributors)"));
+  }
+  if (!has_least || !has_most) {
+    ports_.fail(absl::StrCat(where, ": no chunk has as few or as many contributors as ", told.least, " to ", told.most,
+                             " (contributors)"));
+  }
+  ++(told.least == size ? whole_ : told.least < told.most ? mixed_ : fewer_);
+}
+
+}  // namespace shoal::sim
