@@ -181,6 +181,14 @@ void WorkerProcess::CloseWhileJoining() {
   ShutDown(LocalNow());
 }
 
+// 0: it is not known how many ranks the scheduler counts, since some may be gone.
+uint32_t WorkerProcess::CountedRanks() const {
+  const JobProfile& job = place_.job;
+  const bool may_be_fewer = job.has_colocated_servers || job.colocates_without_servers || job.is_open() ||
+                            ports_.checkers->MayFail(place_.run);
+  return may_be_fewer ? 0 : job.ranks;
+}
+
 void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
   Group& group = groups_[index];
   group.id = info.id;
@@ -190,13 +198,10 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
                                        std::string(NodeReduceModeName(group.order.mode)), " (layout)"));
   }
   if (profile_.plans_flow && !info.map->shards().empty()) {
-    ports_.checkers->CheckPlan(info,
-                               {.asked_chunk_bytes = AskedChunkBytes(),
-                                .link = place_.job.link,
-                                .port_buffer_bytes = profile_.port_buffer_bytes,
-                                .ranks_of_job = place_.job.has_colocated_servers || place_.job.colocates_without_servers
-                                                    ? 0
-                                                    : place_.job.ranks - (place_.job.closes_while_joining ? 1 : 0)});
+    ports_.checkers->CheckPlan(info, {.asked_chunk_bytes = AskedChunkBytes(),
+                                      .link = place_.job.link,
+                                      .port_buffer_bytes = profile_.port_buffer_bytes,
+                                      .ranks_of_job = CountedRanks()});
   }
   // To servers each rail is a group of its own.
   ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size(),

@@ -156,6 +156,7 @@ class WorkerProcess : public SimProcess {
   bool AsksForChecksums() const;
   uint32_t AskedChunkBytes() const;
   uint64_t GroupTimeoutNs() const;
+  uint32_t CountedRanks() const;
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
   // As a program that closes its worker while a thread of it asks for a group.

@@ -105,14 +105,14 @@ ROSTER_MUTATIONS = [
         test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.WithTooFewItFailsAndTheJobDoesNot"),
     ),
     mutation(
-        "those-who-left-stay-in-the-roster",
-        "F24: a rank that has closed the group is not expected in the next epoch",
+        "those-who-left-count-among-the-fewest",
+        "F23: with fewer than min_ranks the group ends",
         (
             "scheduler/machine/job_group.cc",
             "  LeaveOutClosed();\n  state_.lost.insert(rank);\n",
             "  state_.lost.insert(rank);\n",
         ),
-        test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.WhoHasClosedItIsNotExpectedAfterALoss"),
+        test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.ThoseWhoHaveLeftAreNotAmongTheFewest"),
     ),
     mutation(
         "those-who-left-are-expected-by-other-servers",
