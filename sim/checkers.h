@@ -106,6 +106,12 @@ class Checkers {
   // Ops of the job may fail now, with an error that has this text.
   void MayFailFor(uint32_t job, const std::string& text) { texts_[job].insert(text); }
   bool MayFail(uint32_t job) const { return texts_.contains(job); }
+  // A rank leaves the job in good order; how many of them do, or have.
+  void RankLeaves(uint32_t job) { ++ranks_that_leave_[job]; }
+  uint32_t RanksThatLeave(uint32_t job) const {
+    const auto found = ranks_that_leave_.find(job);
+    return found == ranks_that_leave_.end() ? 0 : found->second;
+  }
   // Ops of its groups must have ended by then.
   void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
     all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
@@ -193,6 +199,7 @@ class Checkers {
   std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;
   std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
   std::map<GroupId, FlowPlan> plans_;
+  std::map<uint32_t, uint32_t> ranks_that_leave_;                        // by job
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;     // by job and rank
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> still_until_ns_;     // likewise
   std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;  // by job and group

@@ -186,7 +186,7 @@ uint32_t WorkerProcess::CountedRanks() const {
   const JobProfile& job = place_.job;
   const bool may_be_fewer = job.has_colocated_servers || job.colocates_without_servers || job.is_open() ||
                             ports_.checkers->MayFail(place_.run);
-  return may_be_fewer ? 0 : job.ranks;
+  return may_be_fewer ? 0 : job.ranks - ports_.checkers->RanksThatLeave(place_.run);
 }
 
 void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
@@ -447,6 +447,7 @@ void WorkerProcess::CloseIfOver(Now now) {
 
 void WorkerProcess::ShutDown(Now now) {
   shutting_down_ = true;
+  ports_.checkers->RankLeaves(place_.run);
   if (ports_.rendezvous != nullptr) ports_.rendezvous->Go(name());
   membership_commands_.emplace_back(CloseCommand{});
   commands_.push_back(ShutdownCommand{now.monotonic_ns + 2 * kNsPerS});
