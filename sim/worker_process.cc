@@ -209,8 +209,21 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
   ports_.checkers->SawMap(info.id, *info.map);
   ports_.roster_checks->SawRoster(info.id, info.map->epoch(), info.size(), info.sealed_roster);
   group.info = std::make_shared<const GroupInfo>(info);
+  NoteRosters();
   commands_.push_back(
       OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), group.info, now.monotonic_ns + GroupTimeoutNs()});
+}
+
+// Of groups that it has. News of one may come before the answer that it has asked for.
+void WorkerProcess::NoteRosters() {
+  std::erase_if(rosters_told_, [this](const RosterTold& told) {
+    const auto group = std::ranges::find(groups_, told.group, &Group::id);
+    if (group == groups_.end()) return false;
+    if (group->info->node_reduce == NodeReduceMode::kFlat) {
+      ports_.roster_checks->SawRoster(told.group, told.epoch, group->info->size(), told.sealed);
+    }
+    return true;
+  });
 }
 
 void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
@@ -229,10 +242,8 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
     commands_.emplace_back(*lost);
   } else if (const auto* move = std::get_if<MoveGroupCommand>(&outcome)) {
     if (ports_.checkers->SawMap(move->group, *move->map)) ports_.fault_log->Moved(move->group);
-    for (const Group& each : groups_) {
-      if (each.id != move->group || each.info->node_reduce != NodeReduceMode::kFlat) continue;
-      ports_.roster_checks->SawRoster(each.id, move->map->epoch(), each.info->size(), move->sealed_roster);
-    }
+    rosters_told_.push_back({move->group, move->map->epoch(), move->sealed_roster});
+    NoteRosters();
     commands_.emplace_back(*move);
   } else if (const auto* given_up = std::get_if<GiveGroupUpCommand>(&outcome)) {
     commands_.emplace_back(*given_up);

@@ -132,6 +132,11 @@ class WorkerProcess : public SimProcess {
     uint64_t next_submit_ns = 0;
     uint64_t leaves_after = UINT64_MAX;  // ops, and with them its job
   };
+  struct RosterTold {
+    GroupId group;
+    Epoch epoch;
+    std::vector<std::byte> sealed;
+  };
   struct OpenOp {
     size_t group = 0;
     uint64_t number = 0;
@@ -157,6 +162,7 @@ class WorkerProcess : public SimProcess {
   uint32_t AskedChunkBytes() const;
   uint64_t GroupTimeoutNs() const;
   uint32_t CountedRanks() const;
+  void NoteRosters();
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
   // As a program that closes its worker while a thread of it asks for a group.
@@ -194,7 +200,8 @@ class WorkerProcess : public SimProcess {
   size_t groups_asked_for_ = 0;
   size_t groups_joined_ = 0;
   std::vector<Group> groups_;
-  std::map<uint64_t, OpenOp> ops_;  // by ticket
+  std::map<uint64_t, OpenOp> ops_;        // by ticket
+  std::vector<RosterTold> rosters_told_;  // of groups that it does not have yet
   uint64_t next_ticket_ = 1;
   bool disagree_ = false;
   bool stopped_calling_ = false;
