@@ -159,7 +159,8 @@ void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* 
     moved->push_back({.group = group.group,
                       .map = group.map,
                       .all_committed = group.all_committed,
-                      .sealed_roster = group.sealed_roster});
+                      .sealed_roster = group.sealed_roster,
+                      .closed = group.closed});
   } else {
     const auto code = group.ends_with_aborted ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
     given_up->push_back({.group = group.group, .reason = absl::Status(code, group.failure)});

@@ -63,7 +63,9 @@ void GroupEnds::NoteAllCommitted(const Job& job, JobRank rank, const std::vector
     if (group == nullptr || !group->HasRank(rank) || group->state().gone.contains(rank)) continue;
     if (!group->state().failure.empty() || !group->NoteAllCommitted()) continue;
     decisions_.NoteChange();
-    if (group->state().epoch == group->state().opening.epoch && !group->WantsMove()) continue;
+    const bool has_moved = group->state().epoch != group->state().opening.epoch;
+    const bool is_told_with_its_closing = has_moved && group->state().ClosedCount() == 0;
+    if (is_told_with_its_closing || (!has_moved && !group->WantsMove())) continue;
     PublishMapOf(job, group->state());
   }
 }
@@ -76,9 +78,27 @@ void GroupEnds::Close(const Job& job, GroupId id, JobRank rank, Now now) {
   const bool has_failed = !group->state().failure.empty();
   if (!jobs_.At(job.id).groups.Close(id, rank)) return;
   decisions_.NoteChange();
+  TellClosed(job, id);
   if (job.groups.HasName(name)) return;
   if (!has_failed) NoteWorks(job.id, ranks);
   decisions_.Record(EventKind::kGroupClosed, job.DescribeGroup(name), "all its ranks closed it", now, {.job = job.id});
+}
+
+std::vector<GroupId> GroupEnds::OpenGroupsOf(const Job& job, JobRank rank) {
+  std::vector<GroupId> open;
+  for (const auto& [id, group] : job.groups.all()) {
+    if (group.HasRank(rank) && !group.state().gone.contains(rank)) open.push_back(id);
+  }
+  return open;
+}
+
+// Servers that the group has moved to lately have not heard the rank leave it. Whoever misses it learns of the first
+// such rank; an epoch without that one is without all others that have closed the group by then.
+void GroupEnds::TellClosed(const Job& job, GroupId id) {
+  const JobGroup* const group = job.groups.Find(id);
+  if (group == nullptr || !group->state().failure.empty()) return;
+  const GroupState& state = group->state();
+  if (state.epoch != state.opening.epoch && state.ClosedCount() == 1) PublishMapOf(job, state);
 }
 
 }  // namespace shoal::scheduler

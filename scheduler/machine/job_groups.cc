@@ -17,7 +17,8 @@ std::optional<GroupMap> MapOf(const GroupState& group) {
                   group.failure,
                   group.ends_with_aborted,
                   group.all_committed,
-                  group.sealed_roster};
+                  group.sealed_roster,
+                  group.FirstClosed()};
 }
 
 void JobGroups::Restore(const std::vector<GroupState>& groups) {

@@ -182,9 +182,13 @@ void RankMembers::Answer(RequestHandle handle, const LeaveJob& request, Now now)
   ends_.GiveUp(**job, request.rank, request.failures, now);
   groups_.GiveUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
   ends_.NoteAllCommitted(**job, request.rank, request.committed_groups);
+  const std::vector<GroupId> open = GroupEnds::OpenGroupsOf(**job, request.rank);
   const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request, now);
   if (!gone.ok()) return decisions_.Answer(handle, gone.status());
   OnGone(*gone, now);
+  if (const Job* const still = jobs_.Find(request.job); still != nullptr) {
+    for (const GroupId group : open) ends_.TellClosed(*still, group);
+  }
   decisions_.Answer(handle, Done());
   RetryHeldJoins(now);
 }

@@ -146,6 +146,7 @@ struct GroupMap {
   bool ends_with_aborted = false;             // its ops, and not with RESOURCE_EXHAUSTED
   bool all_committed = false;                 // all ranks have all results of its ops
   std::vector<std::byte> sealed_roster = {};  // of the map's epoch (core/token.h)
+  std::optional<Rank> closed = std::nullopt;  // one that is in the epoch, and has closed the group
 };
 
 struct ServerReported {

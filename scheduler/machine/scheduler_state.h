@@ -155,6 +155,14 @@ struct GroupState {
   // It has not failed, either: nothing keeps it on the servers of its map.
   bool NeedsServers() const { return UsesServers() && failure.empty(); }
 
+  // How many ranks of its epoch have closed it, and the first of them.
+  size_t ClosedCount() const { return gone.size() - lost.size(); }
+  std::optional<Rank> FirstClosed() const {
+    const auto first =
+        std::ranges::find_if(ranks, [this](JobRank rank) { return gone.contains(rank) && !lost.contains(rank); });
+    return first == ranks.end() ? std::nullopt : std::optional(Rank(static_cast<uint32_t>(first - ranks.begin())));
+  }
+
   // The request by which a rank got the group; nullopt: not known.
   std::optional<GroupRequestId> RequestOf(JobRank rank) const {
     const auto place = std::find(ranks.begin(), ranks.end(), rank);

@@ -390,6 +390,7 @@ void ToMessage(const GroupMap& group, v1::GroupMap* message) {
   message->set_ends_with_aborted(group.ends_with_aborted);
   message->set_all_committed(group.all_committed);
   message->set_sealed_roster(group.sealed_roster.data(), group.sealed_roster.size());
+  if (group.closed.has_value()) message->set_closed_rank(group.closed->value());
 }
 
 void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message) {

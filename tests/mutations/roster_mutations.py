@@ -121,9 +121,25 @@ ROSTER_MUTATIONS = [
         test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.WhoHasClosedItIsNotExpectedByOtherServers"),
     ),
     mutation(
+        "nobody-hears-who-closed-a-group-that-has-moved",
+        "F24: who misses a rank that has left hears of it, also from the scheduler",
+        (
+            "scheduler/machine/group_ends.cc",
+            "  if (state.epoch != state.opening.epoch && state.ClosedCount() == 1) PublishMapOf(job, state);\n",
+            "",
+        ),
+        test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.F24WhoIsTheFirstToCloseItAfterAMoveIsTold"),
+    ),
+    mutation(
+        "news-of-who-closed-is-ignored",
+        "F24: who misses a rank that has left hears of it, also from the scheduler",
+        ("worker/machine/worker_machine.cc", "  group->NoteClosed(command, now, actions);\n", ""),
+        test=CxxTest("worker_machine_test", "WorkerLeaving.F24TheSchedulerTellsWhoHasClosedAGroupThatHasMoved"),
+    ),
+    mutation(
         "op-waits-with-too-few-left",
         "F24: with fewer than min_ranks left an op ends",
-        ("worker/machine/worker_group.cc", "  FailIfTooFew(now, actions);\n  return absl", "  return absl"),
+        ("worker/machine/worker_group.cc", "  FailIfTooFew(now, actions);\n  MissClosed(now, actions);\n  return", "  return"),
         test=CxxTest("worker_machine_test", "WorkerLeaving.F24WithTooFewLeftAnOpEndsAndAGroupWithoutOneDoesNot"),
     ),
     mutation(

@@ -69,6 +69,7 @@ struct MoveGroupCommand {
   // A rank that has closed the group knew that all ranks have all results of its ops.
   bool all_committed = false;
   std::vector<std::byte> sealed_roster = {};  // GroupInfo's, of the map's epoch
+  std::optional<Rank> closed = std::nullopt;  // one that is in the epoch, and has closed the group
 };
 
 // The group can't go on, as the scheduler says. May come before the group is opened.

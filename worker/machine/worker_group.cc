@@ -90,11 +90,14 @@ void WorkerGroup::MoveIfDue(Now now, WorkerActions* actions) {
   if (info().min_ranks > 0 && next_->sealed_roster != flow_.sealed_roster()) {
     told_all_committed_ = next_->all_committed;
   }
+  closed_ = next_->closed;
+  missed_closed_ = false;
   flow_.MoveTo(*std::exchange(next_, std::nullopt), static_cast<uint16_t>(generation() + 1), now, actions);
   waits_.NoteMissingRanks({});
   ranks_in_epoch_ = ranks_in_next_;
   Open(now, actions);
   FailIfTooFew(now, actions);
+  MissClosed(now, actions);
 }
 
 // The scheduler fails a group that has lost too many. Where too many have closed it, the others may be about to.
@@ -221,6 +224,7 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerAc
   flow_.Submit(command, now, actions);
   WatchOps();
   FailIfTooFew(now, actions);
+  MissClosed(now, actions);
   return absl::OkStatus();
 }
 
@@ -259,10 +263,32 @@ void WorkerGroup::OnAsk(uint32_t connection, const FrameHeader& header, Now now,
 void WorkerGroup::OnRankLeft(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (state_ != State::kOpen || !shard.has_value() || header.rank.value() >= info().size()) return;
-  std::string what = absl::StrCat(RankOnNode(info(), header.rank), " has left the group, and does not call op ",
-                                  header.op.value(), ", which this rank has called");
+  MissRank(header.rank, header.op, *shard, now, actions);
+}
+
+void WorkerGroup::MissRank(Rank rank, OpNumber op, uint32_t shard, Now now, WorkerActions* actions) {
+  std::string what = absl::StrCat(RankOnNode(info(), rank), " has left the group, and does not call op ", op.value(),
+                                  ", which this rank has called");
   if (info().min_ranks == 0) return Fail(absl::AbortedError(what), now, actions);
-  ReportTrouble(*shard, {.reachable = true, .reason = std::move(what), .left = header.rank}, actions);
+  ReportTrouble(shard, {.reachable = true, .reason = std::move(what), .left = rank}, actions);
+}
+
+void WorkerGroup::NoteClosed(const MoveGroupCommand& news, Now now, WorkerActions* actions) {
+  const bool is_of_group = news.closed.has_value() && news.closed->value() < info().size();
+  if (failed() || !is_of_group) return;
+  if (next_.has_value() && news.map->epoch() == next_->map->epoch()) next_->closed = news.closed;
+  if (news.map->epoch() != epoch()) return;
+  closed_ = news.closed;
+  MissClosed(now, actions);
+}
+
+void WorkerGroup::MissClosed(Now now, WorkerActions* actions) {
+  const WorkerOp* const oldest = flow_.ops().OldestOpen();
+  if (failed() || missed_closed_ || !closed_.has_value() || oldest == nullptr || flow_.links().size() == 0) return;
+  // Otherwise it may have left without waiting for this rank's result, which others may have.
+  if (info().min_ranks == 0 && !told_all_committed_) return;
+  missed_closed_ = true;
+  MissRank(*closed_, oldest->number(), /*shard=*/0, now, actions);
 }
 
 void WorkerGroup::OnBroken(uint32_t connection, const FrameHeader& header, const std::string& said, Now now,

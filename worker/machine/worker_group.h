@@ -69,6 +69,8 @@ class WorkerGroup final : public AnyGroup {
   // Goes over to the map, and its ranks, as soon as no result is being written to a tensor. Maps of older epochs are
   // ignored.
   void MoveTo(const MoveGroupCommand& next, Now now, WorkerActions* actions);
+  // Takes in which rank of this epoch has closed the group, if the news is of it.
+  void NoteClosed(const MoveGroupCommand& news, Now now, WorkerActions* actions);
   // Not OK: the scheduler's answer to a rank that it does not know any more. The group goes on with the servers that it
   // has, as long as those stay in its epoch.
   void SetNoMoreMaps(const absl::Status& why) { no_more_maps_ = why; }
@@ -126,6 +128,10 @@ class WorkerGroup final : public AnyGroup {
   // What is not of the server is in `trouble`.
   void ReportTrouble(uint32_t shard, ServerTrouble trouble, WorkerActions* actions);
   void OnRankLeft(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions);
+  // The rank does not call that op, which this one has called. `shard`: who says so, or any.
+  void MissRank(Rank rank, OpNumber op, uint32_t shard, Now now, WorkerActions* actions);
+  // If an op is open, and it is known that a rank of the epoch does not call it.
+  void MissClosed(Now now, WorkerActions* actions);
   // Servers of this epoch that no connection was made to in time are lost, and reported.
   void LoseUnreached(Now now, WorkerActions* actions);
   // A server that refuses the group need not be its end.
@@ -163,6 +169,8 @@ class WorkerGroup final : public AnyGroup {
   std::optional<MoveGroupCommand> next_;   // to move to as soon as possible
   absl::Status no_more_maps_;              // OK: the scheduler may move the group
   ChunkFlow flow_;
+  std::optional<Rank> closed_;  // the group, by the scheduler's word, and it is in the epoch
+  bool missed_closed_ = false;  // in this epoch
   uint32_t ranks_in_epoch_;     // of the group
   uint32_t ranks_in_next_ = 0;  // of `next_`
   GroupWaits waits_;

@@ -102,6 +102,7 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
   // One that only waits to leave need not greet new servers first.
   if (command.all_committed) group->OnAllCommitted(now, actions);
   group->MoveTo(command, now, actions);
+  group->NoteClosed(command, now, actions);
   DropClosed(handle);
   TryConnections(now, actions);
 }

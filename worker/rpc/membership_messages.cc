@@ -72,7 +72,8 @@ void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
     moved->push_back({.group = id,
                       .map = *std::move(map),
                       .all_committed = group.all_committed(),
-                      .sealed_roster = BytesOf(group.sealed_roster())});
+                      .sealed_roster = BytesOf(group.sealed_roster()),
+                      .closed = group.has_closed_rank() ? std::optional(Rank(group.closed_rank())) : std::nullopt});
   }
 }
 

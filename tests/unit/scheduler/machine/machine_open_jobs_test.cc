@@ -381,6 +381,22 @@ TEST_F(MachineGroupsThatGoOnTest, WhoHasClosedItIsNotExpectedByOtherServers) {
   EXPECT_THAT(OnlyGroup().failure, IsEmpty()) << "the others may be about to close it, few as they are";
 }
 
+TEST_F(MachineGroupsThatGoOnTest, F24WhoIsTheFirstToCloseItAfterAMoveIsTold) {
+  for (const uint32_t rank : {0, 1, 2, 3}) Add(rank);
+  OpenGoingOn({0, 1, 2, 3}, 1);
+  const WatcherId watcher = harness_.WatchAs(job_, 0, 100);
+  const auto told = [&] { return harness_.watched(watcher).size(); };
+  harness_.Ask<ServerRegistered>(Server("b", 12, 2));
+  harness_.Advance(100);
+  const size_t before = told();
+  EXPECT_EQ(harness_.watched(watcher).back().groups.back().closed, std::nullopt);
+  EXPECT_TRUE(harness_.Try(Leave(job_, 2, 102)).ok());
+  EXPECT_EQ(told(), before + 1);
+  EXPECT_EQ(harness_.watched(watcher).back().groups.back().closed, Rank(2));
+  EXPECT_TRUE(harness_.Try(Leave(job_, 1, 101)).ok());
+  EXPECT_EQ(told(), before + 1) << "once is enough";
+}
+
 TEST_F(MachineGroupsThatGoOnTest, WhoHasClosedItIsNotExpectedAfterALoss) {
   for (const uint32_t rank : {0, 1, 2}) Add(rank);
   OpenGoingOn({0, 1, 2}, 1);

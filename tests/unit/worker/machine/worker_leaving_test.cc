@@ -169,6 +169,42 @@ TEST(WorkerLeaving, F24WithTooFewLeftAnOpEndsAndAGroupWithoutOneDoesNot) {
   }
 }
 
+// The servers of this epoch may have been told of it too late to hear the rank leave.
+TEST(WorkerLeaving, F24TheSchedulerTellsWhoHasClosedAGroupThatHasMoved) {
+  const auto news = [](uint64_t epoch, bool all_committed) {
+    return MoveGroupCommand{
+        .group = GroupId(1), .map = WorkerDriver::Map(1, epoch), .all_committed = all_committed, .closed = Rank(2)};
+  };
+  for (const bool submits_first : {true, false}) {
+    WorkerDriver fixed(3, 1, 4);
+    if (submits_first) {
+      fixed.Submit(1, 100);
+      fixed.Sent(fixed.sends.at(0));
+    }
+    fixed.Command(news(3, false));
+    EXPECT_THAT(fixed.done, IsEmpty()) << "another rank may have the result";
+    fixed.Command(news(3, true));
+    if (!submits_first) fixed.Submit(1, 100);
+    ASSERT_EQ(fixed.done.size(), 1u) << submits_first;
+    EXPECT_THAT(std::string(fixed.done[0].status.message()), HasSubstr("rank 2 on node-2 has left the group"));
+
+    WorkerDriver goes_on;
+    const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
+    info->min_ranks = 1;
+    goes_on.Open(info);
+    goes_on.Up(0);
+    goes_on.Welcome(0, 4);
+    if (submits_first) goes_on.Submit(1, 100);
+    goes_on.Command(news(4, false));  // with its map
+    if (!submits_first) goes_on.Submit(1, 100);
+    goes_on.Command(news(4, false));
+    ASSERT_EQ(goes_on.troubles.size(), 1u) << submits_first;
+    EXPECT_EQ(goes_on.troubles[0].left, Rank(2));
+    EXPECT_EQ(goes_on.troubles[0].epoch, Epoch(4));
+    EXPECT_THAT(goes_on.done, IsEmpty());
+  }
+}
+
 // I3: what a rank knew that has left was of its own ops.
 TEST(WorkerLeaving, WhatARankKnewThatHasLeftIsForgottenWithItsEpoch) {
   for (const bool is_told_again : {false, true}) {
