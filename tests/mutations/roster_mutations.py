@@ -139,7 +139,11 @@ ROSTER_MUTATIONS = [
     mutation(
         "op-waits-with-too-few-left",
         "F24: with fewer than min_ranks left an op ends",
-        ("worker/machine/worker_group.cc", "  FailIfTooFew(now, actions);\n  MissClosed(now, actions);\n  return", "  return"),
+        (
+            "worker/machine/worker_group.cc",
+            "  FailIfTooFew(now, actions);\n  MissClosed(now, actions);\n  return absl::OkStatus();\n",
+            "  MissClosed(now, actions);\n  return absl::OkStatus();\n",
+        ),
         test=CxxTest("worker_machine_test", "WorkerLeaving.F24WithTooFewLeftAnOpEndsAndAGroupWithoutOneDoesNot"),
     ),
     mutation(
