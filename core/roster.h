@@ -1,4 +1,5 @@
-// Who is in an epoch of a group: all of its ranks, but for those that were lost while it was to go on without them.
+// Who is in an epoch of a group: all of its ranks, but for those that had closed it when it moved there, and those that
+// were lost while it was to go on without them.
 //
 // Ranks keep their numbers. A value; any thread.
 #ifndef SHOAL_CORE_ROSTER_H_

@@ -313,7 +313,7 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       if (group.submitted == group.leaves_after) {
         ports_.checkers->MayFailFor(place_.run, "has left the group");
         ports_.checkers->MayFailFor(place_.run, "has closed it, and others go on");
-        ports_.checkers->MayFailFor(place_.run, " closed the group; it has ");
+        ports_.checkers->MayFailFor(place_.run, " closed the group");
         leaves_ = true;
         group.over = true;
         break;

@@ -178,16 +178,13 @@ void GroupMoves::Move(const Job& job, JobGroup* group, NextMap next, Now now) {
       {.job = job.id, .group = state.id, .epoch = state.epoch});
 }
 
-void GroupMoves::OnRankLost(JobId id, JobRank rank, Now now) {
+void GroupMoves::OnRankLost(JobId id, const std::vector<GroupId>& groups, Now now) {
   const Job* const job = jobs_.Find(id);
   if (job == nullptr) return;
-  std::vector<GroupId> groups;  // one that fails may be gone with its last rank
-  for (const auto& [group_id, group] : job->groups.all()) {
-    if (group.state().lost.contains(rank) && group.state().failure.empty()) groups.push_back(group_id);
-  }
   for (const GroupId group_id : groups) {
+    // One that was its last rank's is gone with it.
     JobGroup* const group = jobs_.At(id).groups.Find(group_id);
-    if (group != nullptr) GoOnOrFail(*job, group, now);
+    if (group != nullptr && group->state().failure.empty()) GoOnOrFail(*job, group, now);
   }
 }
 

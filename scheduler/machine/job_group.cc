@@ -14,7 +14,8 @@ bool JobGroup::Close(JobRank rank) {
 }
 
 void JobGroup::LoseRank(JobRank rank, std::string wish, Now now) {
-  LeaveOutClosed();
+  const size_t gone = state_.gone.size() + (state_.gone.contains(rank) ? 0 : 1);
+  if (gone <= Roster::kMaxLost) LeaveOutClosed();
   state_.lost.insert(rank);
   Wish(std::move(wish), now);
 }

@@ -121,13 +121,17 @@ void JobGroups::CloseAllOf(JobRank rank) {
   while (of_rank_.contains(rank)) Close(*of_rank_.at(rank).begin(), rank);
 }
 
-void JobGroups::NoteLost(JobRank rank, const std::string& why, Now now) {
+std::vector<GroupId> JobGroups::NoteLost(JobRank rank, const std::string& why, Now now) {
+  std::vector<GroupId> go_on;
   const auto of_rank = of_rank_.find(rank);
-  if (of_rank == of_rank_.end()) return;
+  if (of_rank == of_rank_.end()) return go_on;
   for (const GroupId id : of_rank->second) {
     JobGroup& group = groups_.at(id);
-    if (group.state().min_ranks > 0 && group.state().failure.empty()) group.LoseRank(rank, why, now);
+    if (group.state().min_ranks == 0 || !group.state().failure.empty()) continue;
+    group.LoseRank(rank, why, now);
+    go_on.push_back(id);
   }
+  return go_on;
 }
 
 void JobGroups::Remove(GroupId id) {

@@ -59,8 +59,8 @@ class JobGroups {
   bool Close(GroupId id, JobRank rank);
   // The rank has left the job.
   void CloseAllOf(JobRank rank);
-  // The rank is lost. Before CloseAllOf: those of its groups that go on without it note that.
-  void NoteLost(JobRank rank, const std::string& why, Now now);
+  // The rank is lost. Before CloseAllOf: those of its groups that go on without it note that, and are returned.
+  std::vector<GroupId> NoteLost(JobRank rank, const std::string& why, Now now);
 
  private:
   void Insert(GroupState group);

@@ -217,7 +217,7 @@ void RankMembers::OnGone(const JobRegistry::Gone& gone, Now now) {
                         absl::AbortedError(absl::StrCat(why.message(), "; ask for the group without it")));
     RecordRoster(*of_rank, absl::StrCat("rank ", gone.rank.rank.value(), gone.lost ? " was lost" : " left"), now);
   }
-  if (gone.lost) moves_.OnRankLost(gone.rank.job, gone.rank.rank, now);
+  if (gone.lost) moves_.OnRankLost(gone.rank.job, gone.go_on, now);
   if (gone.failed_job_now) {
     decisions_.Record(EventKind::kJobFailed, job, gone.failure, now, {.job = gone.rank.job});
     groups_.FailJob(gone.rank.job, absl::AbortedError(gone.failure));

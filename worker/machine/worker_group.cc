@@ -107,9 +107,9 @@ void WorkerGroup::FailIfTooFew(Now now, WorkerActions* actions) {
   const absl::StatusOr<Roster> roster = DecodeRoster(info().size(), flow_.sealed_roster());
   const std::vector<Rank> closed = roster.ok() ? roster->lost() : std::vector<Rank>();
   const std::span<const Rank> listed = std::span(closed).first(std::min(closed.size(), kMaxMissingRanks));
-  Fail(absl::AbortedError(absl::StrCat(RanksOnNodes(info(), listed, static_cast<uint32_t>(closed.size())),
-                                       " closed the group; it has ", ranks_in_epoch_, " ranks left, and needs ",
-                                       needed)),
+  const std::string what = info().min_ranks > 0 ? " closed the group or were lost" : " closed the group";
+  Fail(absl::AbortedError(absl::StrCat(RanksOnNodes(info(), listed, static_cast<uint32_t>(closed.size())), what,
+                                       "; it has ", ranks_in_epoch_, " ranks left, and needs ", needed)),
        now, actions);
 }
 
@@ -274,9 +274,11 @@ void WorkerGroup::MissRank(Rank rank, OpNumber op, uint32_t shard, Now now, Work
 }
 
 void WorkerGroup::NoteClosed(const MoveGroupCommand& news, Now now, WorkerActions* actions) {
-  const bool is_of_group = news.closed.has_value() && news.closed->value() < info().size();
-  if (failed() || !is_of_group) return;
-  if (next_.has_value() && news.map->epoch() == next_->map->epoch()) next_->closed = news.closed;
+  if (failed()) return;
+  if (next_.has_value() && news.map->epoch() == next_->map->epoch()) {
+    next_->all_committed = next_->all_committed || news.all_committed;
+    next_->closed = news.closed;
+  }
   if (news.map->epoch() != epoch()) return;
   closed_ = news.closed;
   MissClosed(now, actions);
@@ -284,7 +286,8 @@ void WorkerGroup::NoteClosed(const MoveGroupCommand& news, Now now, WorkerAction
 
 void WorkerGroup::MissClosed(Now now, WorkerActions* actions) {
   const WorkerOp* const oldest = flow_.ops().OldestOpen();
-  if (failed() || missed_closed_ || !closed_.has_value() || oldest == nullptr || flow_.links().size() == 0) return;
+  if (failed() || missed_closed_ || oldest == nullptr || flow_.links().size() == 0) return;
+  if (!closed_.has_value() || closed_->value() >= info().size()) return;
   // Otherwise it may have left without waiting for this rank's result, which others may have.
   if (info().min_ranks == 0 && !told_all_committed_) return;
   missed_closed_ = true;

@@ -53,10 +53,13 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
 void WorkerMachine::TakeEarlyMove(GroupId id, WorkerGroup* group, Now now, WorkerActions* actions) {
   std::optional<MoveGroupCommand> newest;
   for (const MoveGroupCommand& move : early_moves_) {
-    if (move.group == id && move.map->epoch() > group->epoch()) newest = move;
+    const Epoch known = newest.has_value() ? newest->map->epoch() : group->epoch();
+    if (move.group == id && move.map->epoch() >= known) newest = move;
   }
   std::erase_if(early_moves_, [&](const MoveGroupCommand& move) { return move.group == id; });
-  if (newest.has_value()) group->MoveTo(*newest, now, actions);
+  if (!newest.has_value()) return;
+  group->MoveTo(*newest, now, actions);
+  group->NoteClosed(*newest, now, actions);
 }
 
 absl::Status WorkerMachine::CheckOpening(const GroupInfo& info) const {
@@ -100,7 +103,9 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
   WorkerGroup* const group = groups_[handle.value()].on_servers;
   if (group == nullptr) return;  // it has no servers: a scheduler of an older version says so
   // One that only waits to leave need not greet new servers first.
-  if (command.all_committed) group->OnAllCommitted(now, actions);
+  // In a group that goes on, what a rank knew that has closed it ends with its epoch; answers may be late.
+  const bool is_known_still = group->info().min_ranks == 0 || command.map->epoch() >= group->epoch();
+  if (command.all_committed && is_known_still) group->OnAllCommitted(now, actions);
   group->MoveTo(command, now, actions);
   group->NoteClosed(command, now, actions);
   DropClosed(handle);

@@ -397,6 +397,48 @@ TEST_F(MachineGroupsThatGoOnTest, F24WhoIsTheFirstToCloseItAfterAMoveIsTold) {
   EXPECT_EQ(told(), before + 1) << "once is enough";
 }
 
+// Its loss is none of a group that it had closed before.
+TEST_F(MachineGroupsThatGoOnTest, ARankThatHadClosedItIsNotLostFromIt) {
+  for (const uint32_t rank : {0, 1, 2, 3}) Add(rank);
+  const GroupJoined opened = OpenGoingOn({0, 1, 2, 3}, 3);
+  for (const uint32_t rank : {0, 1}) {
+    harness_.Ask<Done>(CloseGroups{.job = job_,
+                                   .rank = JobRank(rank),
+                                   .incarnation = Incarnation(100 + rank),
+                                   .groups = {opened.group},
+                                   .given_up_requests = {}});
+  }
+  harness_.Ask<ServerRegistered>(Server("b", 12, 2));
+  harness_.Advance(100);
+  ASSERT_THAT(OnlyGroup().lost, ElementsAre(JobRank(0), JobRank(1)));
+  LoseAllBut({1, 2, 3});
+  EXPECT_THAT(OnlyGroup().failure, IsEmpty());
+  EXPECT_THAT(OnlyJob(harness_).failure, IsEmpty());
+}
+
+TEST_F(MachineGroupsThatGoOnTest, ALossIsSurvivedHoweverManyHaveClosedIt) {
+  constexpr uint32_t kRanks = Roster::kMaxLost + 3;
+  std::vector<uint32_t> ranks(kRanks);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    ranks[rank] = rank;
+    Add(rank);
+  }
+  const GroupJoined opened = OpenGoingOn(ranks, 1);
+  for (uint32_t rank = 0; rank < Roster::kMaxLost; ++rank) {
+    harness_.Ask<Done>(CloseGroups{.job = job_,
+                                   .rank = JobRank(rank),
+                                   .incarnation = Incarnation(100 + rank),
+                                   .groups = {opened.group},
+                                   .given_up_requests = {}});
+  }
+  const WatcherId watcher = harness_.WatchAs(job_, kRanks - 1, 100 + kRanks - 1);
+  LeaveJob lost = Leave(job_, Roster::kMaxLost, 100 + Roster::kMaxLost);
+  lost.failed = true;
+  EXPECT_TRUE(harness_.Try(lost).ok());
+  EXPECT_THAT(OnlyGroup().failure, IsEmpty());
+  EXPECT_THAT(LostOf(harness_.watched(watcher), kRanks), ElementsAre(Rank(Roster::kMaxLost)));
+}
+
 TEST_F(MachineGroupsThatGoOnTest, WhoHasClosedItIsNotExpectedAfterALoss) {
   for (const uint32_t rank : {0, 1, 2}) Add(rank);
   OpenGoingOn({0, 1, 2}, 1);

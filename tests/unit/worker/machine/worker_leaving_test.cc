@@ -169,6 +169,27 @@ TEST(WorkerLeaving, F24WithTooFewLeftAnOpEndsAndAGroupWithoutOneDoesNot) {
   }
 }
 
+// I3: the answer to a report may come after the news of the next epoch.
+TEST(WorkerLeaving, WhatARankKnewThatHasLeftIsNotTakenUpAgainWithALateAnswer) {
+  WorkerDriver worker;
+  const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
+  info->min_ranks = 1;
+  worker.Open(info);
+  worker.Up(0);
+  worker.Welcome(0, 4);
+  const Roster roster(3, {Rank(2)});
+  worker.Command(MoveGroupCommand{.group = GroupId(1),
+                                  .map = WorkerDriver::Map(1, 4),
+                                  .sealed_roster = SealRoster(TokenKey{}, GroupId(1), Epoch(4), roster)});
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 3), /*all_committed=*/true});
+  worker.Welcome(0, 4, 0, 1, /*epoch=*/4);
+  worker.Submit(1, 100);
+  worker.AnswerAll(2);
+  ASSERT_EQ(worker.done.size(), 1u);
+  worker.Command(CloseGroupCommand{GroupHandle(0)});
+  EXPECT_THAT(worker.closed, IsEmpty()) << "rank 1 may lack the result";
+}
+
 // The servers of this epoch may have been told of it too late to hear the rank leave.
 TEST(WorkerLeaving, F24TheSchedulerTellsWhoHasClosedAGroupThatHasMoved) {
   const auto news = [](uint64_t epoch, bool all_committed) {
