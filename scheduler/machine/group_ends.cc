@@ -84,14 +84,6 @@ void GroupEnds::Close(const Job& job, GroupId id, JobRank rank, Now now) {
   decisions_.Record(EventKind::kGroupClosed, job.DescribeGroup(name), "all its ranks closed it", now, {.job = job.id});
 }
 
-std::vector<GroupId> GroupEnds::OpenGroupsOf(const Job& job, JobRank rank) {
-  std::vector<GroupId> open;
-  for (const auto& [id, group] : job.groups.all()) {
-    if (group.HasRank(rank) && !group.state().gone.contains(rank)) open.push_back(id);
-  }
-  return open;
-}
-
 // Servers that the group has moved to lately have not heard the rank leave it. Whoever misses it learns of the first
 // such rank; an epoch without that one is without all others that have closed the group by then.
 void GroupEnds::TellClosed(const Job& job, GroupId id) {

@@ -32,8 +32,7 @@ class GroupEnds {
   void NoteAllCommitted(const Job& job, JobRank rank, const std::vector<GroupId>& groups);
   // The rank closes the group.
   void Close(const Job& job, GroupId id, JobRank rank, Now now);
-  // Those that it has not closed. Once it has left the job: the others are told as if it had closed them.
-  static std::vector<GroupId> OpenGroupsOf(const Job& job, JobRank rank);
+  // A rank has closed the group, or left the job with it open: the others are told where they may not know it.
   void TellClosed(const Job& job, GroupId id);
 
   // For Job::failure: a group of these ranks failed or was not made; or was made.

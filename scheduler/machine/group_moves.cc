@@ -184,7 +184,7 @@ void GroupMoves::OnRankLost(JobId id, const std::vector<GroupId>& groups, Now no
   for (const GroupId group_id : groups) {
     // One that was its last rank's is gone with it.
     JobGroup* const group = jobs_.At(id).groups.Find(group_id);
-    if (group != nullptr && group->state().failure.empty()) GoOnOrFail(*job, group, now);
+    if (group != nullptr && group->GoesOn()) GoOnOrFail(*job, group, now);
   }
 }
 
@@ -202,8 +202,7 @@ void GroupMoves::GoOnOrFail(const Job& job, JobGroup* group, Now now) {
 }
 
 void GroupMoves::OnRankLeft(const Job& job, const GroupState& group, const ReportServer& report, Now now) {
-  const bool goes_on = group.min_ranks > 0 && !group.gone.contains(report.rank);
-  if (!goes_on || report.left->value() >= group.ranks.size()) return;
+  if (group.gone.contains(report.rank) || report.left->value() >= group.ranks.size()) return;
   const JobRank left = group.ranks[report.left->value()];
   // Its own word may be on its way.
   if (left != report.rank) OnRankGone(job, group.id, left, " has closed it, and others go on", now);
@@ -212,7 +211,7 @@ void GroupMoves::OnRankLeft(const Job& job, const GroupState& group, const Repor
 void GroupMoves::OnRankGone(const Job& job, GroupId id, JobRank rank, const std::string& what, Now now) {
   ends_.Close(job, id, rank, now);
   JobGroup* const group = jobs_.At(job.id).groups.Find(id);
-  if (group == nullptr || !group->state().failure.empty() || group->state().lost.contains(rank)) return;
+  if (group == nullptr || !group->GoesOn() || group->state().lost.contains(rank)) return;
   group->LoseRank(rank, absl::StrCat(job.Describe(rank), what), now);
   GoOnOrFail(job, group, now);
 }

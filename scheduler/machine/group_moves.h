@@ -35,7 +35,8 @@ class GroupMoves {
   // Servers came, left, were lost, or are to leave: the map is published, groups go over to the live servers, and jobs
   // without any are asked to run some.
   void OnServersChanged(Now now);
-  // A rank of the job is lost: these groups go on without it and move, or fail where too few ranks are left.
+  // A rank of the job is lost that had these groups open: those that go on without it move, or fail where too few ranks
+  // are left.
   void OnRankLost(JobId job, const std::vector<GroupId>& groups, Now now);
   // A rank has no part any more in a group that goes on without lost ranks: it closes the group, and as in the other
   // case. `what` goes after the rank's name.

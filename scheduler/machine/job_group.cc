@@ -1,6 +1,8 @@
 #include "scheduler/machine/job_group.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "core/token.h"
 
@@ -14,15 +16,16 @@ bool JobGroup::Close(JobRank rank) {
 }
 
 void JobGroup::LoseRank(JobRank rank, std::string wish, Now now) {
-  const size_t gone = state_.gone.size() + (state_.gone.contains(rank) ? 0 : 1);
-  if (gone <= Roster::kMaxLost) LeaveOutClosed();
   state_.lost.insert(rank);
+  LeaveOutClosed();
   Wish(std::move(wish), now);
 }
 
 // They would tell the servers of the next epoch neither what they have nor that they have left.
 void JobGroup::LeaveOutClosed() {
-  if (state_.gone.size() <= Roster::kMaxLost) state_.lost = state_.gone;
+  std::set<JobRank> all = state_.lost;  // one that is about to be gone is among them
+  all.insert(state_.gone.begin(), state_.gone.end());
+  if (all.size() <= Roster::kMaxLost) state_.lost = std::move(all);
 }
 
 Roster JobGroup::NextRoster() const {

@@ -26,6 +26,8 @@ class JobGroup {
 
   const GroupState& state() const { return state_; }
   bool HasRank(JobRank rank) const;
+  // Without ranks that are lost.
+  bool GoesOn() const { return state_.min_ranks > 0 && state_.failure.empty(); }
   // The rank has closed it, or left the job. True when all have.
   bool Close(JobRank rank);
   // A rank that closes it knows that all ranks have all results of its ops. True if that is news.

@@ -117,21 +117,22 @@ bool JobGroups::Close(GroupId id, JobRank rank) {
   return true;
 }
 
-void JobGroups::CloseAllOf(JobRank rank) {
-  while (of_rank_.contains(rank)) Close(*of_rank_.at(rank).begin(), rank);
+std::vector<GroupId> JobGroups::CloseAllOf(JobRank rank) {
+  std::vector<GroupId> closed;
+  while (of_rank_.contains(rank)) {
+    closed.push_back(*of_rank_.at(rank).begin());
+    Close(closed.back(), rank);
+  }
+  return closed;
 }
 
-std::vector<GroupId> JobGroups::NoteLost(JobRank rank, const std::string& why, Now now) {
-  std::vector<GroupId> go_on;
+void JobGroups::NoteLost(JobRank rank, const std::string& why, Now now) {
   const auto of_rank = of_rank_.find(rank);
-  if (of_rank == of_rank_.end()) return go_on;
+  if (of_rank == of_rank_.end()) return;
   for (const GroupId id : of_rank->second) {
     JobGroup& group = groups_.at(id);
-    if (group.state().min_ranks == 0 || !group.state().failure.empty()) continue;
-    group.LoseRank(rank, why, now);
-    go_on.push_back(id);
+    if (group.GoesOn()) group.LoseRank(rank, why, now);
   }
-  return go_on;
 }
 
 void JobGroups::Remove(GroupId id) {

@@ -57,10 +57,10 @@ class JobGroups {
   // The rank has closed the group, which is gone if all others have. False: it is not in such a group, or closed it
   // before.
   bool Close(GroupId id, JobRank rank);
-  // The rank has left the job.
-  void CloseAllOf(JobRank rank);
-  // The rank is lost. Before CloseAllOf: those of its groups that go on without it note that, and are returned.
-  std::vector<GroupId> NoteLost(JobRank rank, const std::string& why, Now now);
+  // The rank has left the job. Returns the groups that it had not closed.
+  std::vector<GroupId> CloseAllOf(JobRank rank);
+  // The rank is lost. Before CloseAllOf: those of its groups that go on without it note that.
+  void NoteLost(JobRank rank, const std::string& why, Now now);
 
  private:
   void Insert(GroupState group);

@@ -49,8 +49,8 @@ class JobRegistry {
     RankLost rank;
     std::string who;  // the rank in words: Job::Describe
     std::string job_name;
-    bool lost = false;                // false: it left in good order
-    std::vector<GroupId> go_on = {};  // groups that it had not closed, and that go on without it
+    bool lost = false;                 // false: it left in good order
+    std::vector<GroupId> groups = {};  // those that it had not closed
     // It was the first one to be lost, or an open job has too few left, or the last one to go, and there is a
     // Job::failure.
     bool failed_job_now = false;

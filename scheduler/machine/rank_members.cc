@@ -182,13 +182,9 @@ void RankMembers::Answer(RequestHandle handle, const LeaveJob& request, Now now)
   ends_.GiveUp(**job, request.rank, request.failures, now);
   groups_.GiveUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
   ends_.NoteAllCommitted(**job, request.rank, request.committed_groups);
-  const std::vector<GroupId> open = GroupEnds::OpenGroupsOf(**job, request.rank);
   const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request, now);
   if (!gone.ok()) return decisions_.Answer(handle, gone.status());
   OnGone(*gone, now);
-  if (const Job* const still = jobs_.Find(request.job); still != nullptr) {
-    for (const GroupId group : open) ends_.TellClosed(*still, group);
-  }
   decisions_.Answer(handle, Done());
   RetryHeldJoins(now);
 }
@@ -217,7 +213,11 @@ void RankMembers::OnGone(const JobRegistry::Gone& gone, Now now) {
                         absl::AbortedError(absl::StrCat(why.message(), "; ask for the group without it")));
     RecordRoster(*of_rank, absl::StrCat("rank ", gone.rank.rank.value(), gone.lost ? " was lost" : " left"), now);
   }
-  if (gone.lost) moves_.OnRankLost(gone.rank.job, gone.go_on, now);
+  if (gone.lost) {
+    moves_.OnRankLost(gone.rank.job, gone.groups, now);
+  } else if (of_rank != nullptr) {
+    for (const GroupId group : gone.groups) ends_.TellClosed(*of_rank, group);
+  }
   if (gone.failed_job_now) {
     decisions_.Record(EventKind::kJobFailed, job, gone.failure, now, {.job = gone.rank.job});
     groups_.FailJob(gone.rank.job, absl::AbortedError(gone.failure));

@@ -154,7 +154,8 @@ void ServerMachine::OnNoteOfRank(PeerId peer, const FrameHeader& header, std::sp
   RankGone(from, actions);
   ServerGroup& group = *groups_.at(from.group_index);
   group.NoteCallsNoneFrom(header.op, from.rank);
-  for (uint32_t r = 0; header.op != OpNumber(0) && r < group.size(); ++r) {
+  const bool may_be_missed = header.op != OpNumber(0) && (group.SlotsInUse() > 0 || group.pending_count() > 0);
+  for (uint32_t r = 0; may_be_missed && r < group.size(); ++r) {
     if (group.WaitsForResult(Rank(r), header.op)) TellOfLeaver(&group, header.op, Rank(r), actions);
   }
   groups_.CloseIfOver(from.group_index, actions);

@@ -109,7 +109,7 @@ ROSTER_MUTATIONS = [
         "F23: with fewer than min_ranks the group ends",
         (
             "scheduler/machine/job_group.cc",
-            "  if (gone <= Roster::kMaxLost) LeaveOutClosed();\n  state_.lost.insert(rank);\n",
+            "  state_.lost.insert(rank);\n  LeaveOutClosed();\n",
             "  state_.lost.insert(rank);\n",
         ),
         test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.ThoseWhoHaveLeftAreNotAmongTheFewest"),

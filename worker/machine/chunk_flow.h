@@ -51,7 +51,6 @@ class ChunkFlow {
   OpNumber commit_watermark() const { return results_.commit_watermark(); }
   OpNumber newest_result() const { return results_.newest_result(); }
   size_t retained_results() const { return results_.retained_count(); }
-  const std::vector<std::byte>& sealed_roster() const { return sealed_roster_; }
   // No transport operation is under way on any op's memory, or on a result's copy.
   bool Idle() const { return ops_.Idle() && !results_.HandsOver(); }
   // A result is written to a tensor, or may be: the group can't move until that has ended.

@@ -14,9 +14,8 @@
 namespace shoal {
 namespace {
 
-uint32_t RanksIn(const GroupInfo& info) {
-  const absl::StatusOr<Roster> roster = DecodeRoster(info.size(), info.sealed_roster);
-  return roster.ok() ? roster->count() : info.size();
+Roster RosterOf(const GroupInfo& info) {
+  return DecodeRoster(info.size(), info.sealed_roster).value_or(Roster(info.size()));
 }
 
 }  // namespace
@@ -28,7 +27,7 @@ WorkerGroup::WorkerGroup(const OpenGroupCommand& command, uint16_t generation, c
       connections_(*shared.connections),
       tally_(*shared.tally),
       flow_(command, generation, shared),
-      ranks_in_epoch_(RanksIn(*command.info)),
+      roster_(RosterOf(*command.info)),
       waits_(command.info->is_rail() ? GroupWaits() : GroupWaits(now.monotonic_ns, command.deadline_ns)) {}
 
 // ---- opening, and moving from map to map ----
@@ -80,21 +79,21 @@ void WorkerGroup::MoveTo(const MoveGroupCommand& next, Now now, WorkerActions* a
                   now, actions);
   }
   next_ = next;
-  ranks_in_next_ = roster->count();
+  next_roster_ = *roster;
   MoveIfDue(now, actions);
 }
 
 void WorkerGroup::MoveIfDue(Now now, WorkerActions* actions) {
   if (!next_.has_value() || failed() || flow_.ResultMayBeInTensor()) return;
   // What a rank knew that has left was of its own ops: those that are done without it are to be waited for.
-  if (info().min_ranks > 0 && next_->sealed_roster != flow_.sealed_roster()) {
+  if (info().min_ranks > 0 && next_roster_ != roster_) {
     told_all_committed_ = next_->all_committed;
   }
   closed_ = next_->closed;
   missed_closed_ = false;
   flow_.MoveTo(*std::exchange(next_, std::nullopt), static_cast<uint16_t>(generation() + 1), now, actions);
   waits_.NoteMissingRanks({});
-  ranks_in_epoch_ = ranks_in_next_;
+  roster_ = next_roster_;
   Open(now, actions);
   FailIfTooFew(now, actions);
   MissClosed(now, actions);
@@ -103,13 +102,12 @@ void WorkerGroup::MoveIfDue(Now now, WorkerActions* actions) {
 // The scheduler fails a group that has lost too many. Where too many have closed it, the others may be about to.
 void WorkerGroup::FailIfTooFew(Now now, WorkerActions* actions) {
   const uint32_t needed = info().min_ranks > 0 ? info().min_ranks : info().size();
-  if (failed() || ranks_in_epoch_ >= needed || flow_.ops().OldestOpen() == nullptr) return;
-  const absl::StatusOr<Roster> roster = DecodeRoster(info().size(), flow_.sealed_roster());
-  const std::vector<Rank> closed = roster.ok() ? roster->lost() : std::vector<Rank>();
+  if (failed() || roster_.count() >= needed || flow_.ops().OldestOpen() == nullptr) return;
+  const std::vector<Rank>& closed = roster_.lost();
   const std::span<const Rank> listed = std::span(closed).first(std::min(closed.size(), kMaxMissingRanks));
   const std::string what = info().min_ranks > 0 ? " closed the group or were lost" : " closed the group";
   Fail(absl::AbortedError(absl::StrCat(RanksOnNodes(info(), listed, static_cast<uint32_t>(closed.size())), what,
-                                       "; it has ", ranks_in_epoch_, " ranks left, and needs ", needed)),
+                                       "; it has ", roster_.count(), " ranks left, and needs ", needed)),
        now, actions);
 }
 

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "core/frame.h"
 #include "core/now.h"
+#include "core/roster.h"
 #include "worker/machine/any_group.h"
 #include "worker/machine/chunk_flow.h"
 #include "worker/machine/group_description.h"
@@ -171,8 +172,8 @@ class WorkerGroup final : public AnyGroup {
   ChunkFlow flow_;
   std::optional<Rank> closed_;  // the group, by the scheduler's word, and it is in the epoch
   bool missed_closed_ = false;  // in this epoch
-  uint32_t ranks_in_epoch_;     // of the group
-  uint32_t ranks_in_next_ = 0;  // of `next_`
+  Roster roster_;
+  Roster next_roster_;  // of `next_`
   GroupWaits waits_;
 };
 

@@ -102,9 +102,9 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
   }
   WorkerGroup* const group = groups_[handle.value()].on_servers;
   if (group == nullptr) return;  // it has no servers: a scheduler of an older version says so
-  // One that only waits to leave need not greet new servers first.
   // In a group that goes on, what a rank knew that has closed it ends with its epoch; answers may be late.
   const bool is_known_still = group->info().min_ranks == 0 || command.map->epoch() >= group->epoch();
+  // One that only waits to leave need not greet new servers first.
   if (command.all_committed && is_known_still) group->OnAllCommitted(now, actions);
   group->MoveTo(command, now, actions);
   group->NoteClosed(command, now, actions);

@@ -220,6 +220,11 @@ class MachineGroupsThatGoOnTest : public MachineOpenJobsTest {
     }
     return harness_.Get<GroupJoined>(handles.front());
   }
+  void CloseGroup(uint32_t rank, GroupId group, bool all_committed = false) {
+    CloseGroups request{.job = job_, .rank = JobRank(rank), .incarnation = Incarnation(100 + rank), .groups = {group}};
+    if (all_committed) request.committed_groups = {group};
+    harness_.Ask<Done>(request);
+  }
   const GroupState& OnlyGroup() {
     job_view_ = OnlyJob(harness_);
     return job_view_.groups.at(0).state;
@@ -318,14 +323,7 @@ TEST_F(MachineGroupsThatGoOnTest, F24OneThatHasClosedItAndIsMissedIsNotInTheNext
                                                      .reason = "it has left",
                                                      .left = Rank(left)});
   };
-  const auto close = [&](uint32_t rank) {
-    harness_.Ask<Done>(CloseGroups{.job = job_,
-                                   .rank = JobRank(rank),
-                                   .incarnation = Incarnation(100 + rank),
-                                   .groups = {opened.group},
-                                   .committed_groups = {opened.group}});
-  };
-  close(3);
+  CloseGroup(3, opened.group, /*all_committed=*/true);
   report_left(0, opened.map->epoch());
   report_left(9, opened.map->epoch());
   EXPECT_EQ(OnlyGroup().epoch, opened.map->epoch()) << "nobody says that of itself, and there is no rank 9";
@@ -402,11 +400,7 @@ TEST_F(MachineGroupsThatGoOnTest, ARankThatHadClosedItIsNotLostFromIt) {
   for (const uint32_t rank : {0, 1, 2, 3}) Add(rank);
   const GroupJoined opened = OpenGoingOn({0, 1, 2, 3}, 3);
   for (const uint32_t rank : {0, 1}) {
-    harness_.Ask<Done>(CloseGroups{.job = job_,
-                                   .rank = JobRank(rank),
-                                   .incarnation = Incarnation(100 + rank),
-                                   .groups = {opened.group},
-                                   .given_up_requests = {}});
+    CloseGroup(rank, opened.group);
   }
   harness_.Ask<ServerRegistered>(Server("b", 12, 2));
   harness_.Advance(100);
@@ -425,11 +419,7 @@ TEST_F(MachineGroupsThatGoOnTest, ALossIsSurvivedHoweverManyHaveClosedIt) {
   }
   const GroupJoined opened = OpenGoingOn(ranks, 1);
   for (uint32_t rank = 0; rank < Roster::kMaxLost; ++rank) {
-    harness_.Ask<Done>(CloseGroups{.job = job_,
-                                   .rank = JobRank(rank),
-                                   .incarnation = Incarnation(100 + rank),
-                                   .groups = {opened.group},
-                                   .given_up_requests = {}});
+    CloseGroup(rank, opened.group);
   }
   const WatcherId watcher = harness_.WatchAs(job_, kRanks - 1, 100 + kRanks - 1);
   LeaveJob lost = Leave(job_, Roster::kMaxLost, 100 + Roster::kMaxLost);

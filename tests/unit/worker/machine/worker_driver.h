@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/token.h"
 #include "gtest/gtest.h"
 #include "worker/machine/worker_machine.h"
 
@@ -102,6 +103,22 @@ class WorkerDriver {
                           .layout = *layout,
                           .submitted_ns = now.monotonic_ns,
                           .deadline_ns = deadline_ns});
+  }
+  // A group of three ranks on one server that goes on as long as so many are left. This is rank 0.
+  void OpenGoingOn(uint32_t min_ranks) {
+    const std::shared_ptr<GroupInfo> info = Info(0, 3, 1, 1);
+    info->min_ranks = min_ranks;
+    Open(info);
+    Up(0);
+    Welcome(0, 4);
+  }
+  // Moves that group to epoch 4, without these ranks.
+  void MoveWithout(std::vector<Rank> lost, bool all_committed = false) {
+    Command(
+        MoveGroupCommand{.group = GroupId(1),
+                         .map = Map(1, 4),
+                         .all_committed = all_committed,
+                         .sealed_roster = SealRoster(TokenKey{}, GroupId(1), Epoch(4), Roster(3, std::move(lost)))});
   }
   void TensorReady(uint64_t ticket, absl::Status status = absl::OkStatus(), uint16_t handle = 0) {
     Command(TensorReadyCommand{.group = GroupHandle(handle), .ticket = ticket, .status = std::move(status)});

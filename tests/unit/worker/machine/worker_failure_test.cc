@@ -46,12 +46,7 @@ TEST(WorkerFailure, ALossThatARankPassesOnNamesTheLostRankAlone) {
 
 // In a group that goes on: a server that heard it before the others have greeted it would fail the group for all.
 TEST(WorkerFailure, ARankThatIsLostFromAGroupThatGoesOnTellsNobody) {
-  const auto is_kept_out = [](WorkerDriver& worker) {
-    const Roster roster(3, {Rank(0)});
-    worker.Command(MoveGroupCommand{.group = GroupId(1),
-                                    .map = WorkerDriver::Map(1, 4),
-                                    .sealed_roster = SealRoster(TokenKey{}, GroupId(1), Epoch(4), roster)});
-  };
+  const auto is_kept_out = [](WorkerDriver& worker) { worker.MoveWithout({Rank(0)}); };
   const auto gives_up = [](WorkerDriver& worker) { worker.Command(GiveUpCommand{"its script raised ValueError"}); };
   const auto closes = [](WorkerDriver& worker) { worker.Command(ShutdownCommand{worker.now.monotonic_ns + kNsPerS}); };
   const std::vector<std::pair<std::function<void(WorkerDriver&)>, std::string>> ways = {
@@ -60,11 +55,7 @@ TEST(WorkerFailure, ARankThatIsLostFromAGroupThatGoesOnTellsNobody) {
       {closes, "the worker is closing"}};
   for (const auto& [way, text] : ways) {
     WorkerDriver worker;
-    const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
-    info->min_ranks = 1;
-    worker.Open(info);
-    worker.Up(0);
-    worker.Welcome(0, 4);
+    worker.OpenGoingOn(1);
     worker.Clear();
     worker.Submit(1, 100);
     worker.Sent(worker.sends.at(0));

@@ -123,11 +123,7 @@ TEST(WorkerLeaving, F24AnOpWithoutARankThatHasLeftEndsAtOnce) {
 
 TEST(WorkerLeaving, F24AGroupThatGoesOnAsksForAnEpochWithoutTheRank) {
   WorkerDriver worker;
-  const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
-  info->min_ranks = 1;
-  worker.Open(info);
-  worker.Up(0);
-  worker.Welcome(0, 4);
+  worker.OpenGoingOn(1);
   worker.Submit(1, 100);
   worker.Sent(worker.sends.at(0));
   worker.Clear();
@@ -147,19 +143,12 @@ TEST(WorkerLeaving, F24AGroupThatGoesOnAsksForAnEpochWithoutTheRank) {
 TEST(WorkerLeaving, F24WithTooFewLeftAnOpEndsAndAGroupWithoutOneDoesNot) {
   for (const bool submits_first : {true, false}) {
     WorkerDriver worker;
-    const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
-    info->min_ranks = 2;
-    worker.Open(info);
-    worker.Up(0);
-    worker.Welcome(0, 4);
+    worker.OpenGoingOn(2);
     if (submits_first) {
       worker.Submit(1, 100);
       worker.Sent(worker.sends.at(0));
     }
-    const Roster roster(3, {Rank(1), Rank(2)});
-    worker.Command(MoveGroupCommand{.group = GroupId(1),
-                                    .map = WorkerDriver::Map(1, 4),
-                                    .sealed_roster = SealRoster(TokenKey{}, GroupId(1), Epoch(4), roster)});
+    worker.MoveWithout({Rank(1), Rank(2)});
     if (!submits_first) {
       EXPECT_THAT(worker.failures_told, IsEmpty());
       worker.Submit(1, 100);
@@ -172,15 +161,8 @@ TEST(WorkerLeaving, F24WithTooFewLeftAnOpEndsAndAGroupWithoutOneDoesNot) {
 // I3: the answer to a report may come after the news of the next epoch.
 TEST(WorkerLeaving, WhatARankKnewThatHasLeftIsNotTakenUpAgainWithALateAnswer) {
   WorkerDriver worker;
-  const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
-  info->min_ranks = 1;
-  worker.Open(info);
-  worker.Up(0);
-  worker.Welcome(0, 4);
-  const Roster roster(3, {Rank(2)});
-  worker.Command(MoveGroupCommand{.group = GroupId(1),
-                                  .map = WorkerDriver::Map(1, 4),
-                                  .sealed_roster = SealRoster(TokenKey{}, GroupId(1), Epoch(4), roster)});
+  worker.OpenGoingOn(1);
+  worker.MoveWithout({Rank(2)});
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 3), /*all_committed=*/true});
   worker.Welcome(0, 4, 0, 1, /*epoch=*/4);
   worker.Submit(1, 100);
@@ -210,11 +192,7 @@ TEST(WorkerLeaving, F24TheSchedulerTellsWhoHasClosedAGroupThatHasMoved) {
     EXPECT_THAT(std::string(fixed.done[0].status.message()), HasSubstr("rank 2 on node-2 has left the group"));
 
     WorkerDriver goes_on;
-    const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
-    info->min_ranks = 1;
-    goes_on.Open(info);
-    goes_on.Up(0);
-    goes_on.Welcome(0, 4);
+    goes_on.OpenGoingOn(1);
     if (submits_first) goes_on.Submit(1, 100);
     goes_on.Command(news(4, false));  // with its map
     if (!submits_first) goes_on.Submit(1, 100);
@@ -230,17 +208,9 @@ TEST(WorkerLeaving, F24TheSchedulerTellsWhoHasClosedAGroupThatHasMoved) {
 TEST(WorkerLeaving, WhatARankKnewThatHasLeftIsForgottenWithItsEpoch) {
   for (const bool is_told_again : {false, true}) {
     WorkerDriver worker;
-    const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 3, 1, 1);
-    info->min_ranks = 1;
-    worker.Open(info);
-    worker.Up(0);
-    worker.Welcome(0, 4);
+    worker.OpenGoingOn(1);
     worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 3), /*all_committed=*/true});
-    const Roster roster(3, {Rank(2)});
-    worker.Command(MoveGroupCommand{.group = GroupId(1),
-                                    .map = WorkerDriver::Map(1, 4),
-                                    .all_committed = is_told_again,
-                                    .sealed_roster = SealRoster(TokenKey{}, GroupId(1), Epoch(4), roster)});
+    worker.MoveWithout({Rank(2)}, is_told_again);
     worker.Welcome(0, 4, 0, 1, /*epoch=*/4);
     worker.Submit(1, 100);
     worker.AnswerAll(2);
