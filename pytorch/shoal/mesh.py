@@ -36,8 +36,7 @@ def exchange_addresses(store: dist.HashStore, group: _C.Group, rank: int, size: 
 
 class Connections:
     """Of one member: connects its Gloo of the newest roster with all other ranks', which do the same. Nobody waits for
-    it. An operation connects whom it needs by itself, but the caller of `isend` would wait until the peer calls
-    something, and a lost peer would not be seen."""
+    it. An operation connects whom it needs by itself, but a peer that is lost before would not be seen to be."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
