@@ -125,8 +125,8 @@ ROSTER_MUTATIONS = [
         "F24: who misses a rank that has left hears of it, also from the scheduler",
         (
             "scheduler/machine/group_ends.cc",
-            "  if (state.epoch != state.opening.epoch && state.ClosedCount() == 1) PublishMapOf(job, state);\n",
-            "",
+            "state.ClosedCount() == 1",
+            "state.ClosedCount() == 0",
         ),
         test=CxxTest("scheduler_machine_test", "MachineGroupsThatGoOnTest.F24WhoIsTheFirstToCloseItAfterAMoveIsTold"),
     ),
