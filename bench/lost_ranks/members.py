@@ -126,9 +126,9 @@ def page_of(report: dict) -> str:
         "|---:|---:|---:|---:|---:|---:|",
         *rows,
         "",
-        "Gloo connects every member with every other within `reconfigure`. The Gloo inside of Shoal begins to do so"
-        f" within it, and does not wait, if there are up to {FEW_RANKS} members. Among more, an operation connects the"
-        f" members that it needs, and the others follow {PAUSE_SECONDS} s after the exchange, which is not measured.",
+        "Gloo connects every member with every other within `reconfigure`. So does the Gloo inside of Shoal if"
+        f" there are up to {FEW_RANKS} members. Among more, an operation connects the members that it needs, and the"
+        f" others follow {PAUSE_SECONDS} s after the exchange, which is not measured.",
         "",
     ]
     return "\n".join(lines)

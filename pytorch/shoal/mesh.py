@@ -35,19 +35,21 @@ def exchange_addresses(store: dist.HashStore, group: _C.Group, rank: int, size: 
 
 
 class Connections:
-    """Of one member: connects its Gloo of the newest roster with all other ranks', which do the same. Nobody waits for
-    it. An operation connects whom it needs by itself, but a peer that is lost before would not be seen to be."""
+    """Of one member: connects its Gloo of the newest roster with all other ranks', which do the same. An operation
+    connects whom it needs by itself, but a peer that is lost before would not be seen to be."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._due: tuple[float, C10dBackend, int] | None = None
         self._running = False
 
-    def begin(self, gloo: C10dBackend, size: int, devices: int) -> None:
-        """Many ranks are connected after a pause, when the first operations are over. Raises DistBackendError."""
+    def begin(self, gloo: C10dBackend, rank: int, size: int, devices: int, deadline: float) -> None:
+        """Returns when few ranks are connected. Many are after a pause, when the first operations are over, and nobody
+        waits for that. Raises DistBackendError. `deadline`: of time.monotonic."""
         if size <= FEW_RANKS:
             try:
                 _touch_all(gloo, devices)
+                _await_all(gloo, [peer for peer in range(size) if peer != rank], devices, deadline)
             except RuntimeError as error:
                 raise dist.DistBackendError(f"shoal: Gloo can't connect the ranks: {error}") from None
             return
@@ -88,6 +90,18 @@ def _touch_all(gloo: C10dBackend, devices: int) -> None:
     # the devices.
     for device in range(devices):
         gloo.recv_anysource([torch.zeros(1)], TAG_OF_NOBODY - device)
+
+
+def _await_all(gloo: C10dBackend, peers: list[int], devices: int, deadline: float) -> None:
+    # A receive from one rank waits until that is connected. Until then, nothing tells the side that the other connects
+    # to that its peer is lost.
+    for device in range(devices):
+        for peer in peers:
+            try:
+                gloo.recv([torch.zeros(1)], peer, TAG_OF_NOBODY - device)
+            except RuntimeError:  # it is lost, or has ended already: operations that need it say so
+                if time.monotonic() > deadline:
+                    return
 
 
 def _place(key: str, value: bytes) -> bytes:

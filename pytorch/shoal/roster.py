@@ -143,7 +143,7 @@ class Member:
         made = inner.inner_backends(described, self._options.inner, self._address, devices)
         if group is not None:
             mesh.exchange_addresses(described.store, group, rank, len(numbers), _milliseconds_until(deadline))
-            self._connections.begin(made[0], len(numbers), len(devices))
+            self._connections.begin(made[0], rank, len(numbers), len(devices), deadline)
         return made
 
     def _members(self, uuid: int, handles: list[str], in_order: bool) -> list[Handle]:

@@ -114,14 +114,12 @@ def test_a_receive_waits_for_what_is_sent_late(cluster, store):
 
 def lose_a_rank_before_the_first_op(_make_group: Callable, store_port: int) -> float:
     group = Group(store_port, "shoal")
-    group.become(1, [0, 1, 2, 3])
-    group.all_hear("has ranks", 4)
-    if group.process == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
     begin = time.monotonic()
-    received = torch.zeros(1)
-    with pytest.raises(RuntimeError):
-        dist.recv(received, 3)
+    with pytest.raises(RuntimeError):  # those that are not connected yet hear of it in reconfigure
+        group.become(1, [0, 1, 2, 3])
+        if group.process == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.recv(torch.zeros(1), 3)
     seconds = time.monotonic() - begin
     group.become(2, [2, 1, 0])
     check_collectives([2, 1, 0], group.process)
@@ -133,7 +131,7 @@ def test_a_rank_that_is_lost_before_the_first_op_is_seen_to_be(cluster, store):
     results = run(cluster, store, 4, lose_a_rank_before_the_first_op, expect_failures=True)
     assert isinstance(results[3], Failure) and results[3].kind == "Died"
     assert not any(isinstance(result, Failure) for result in results[:3]), results
-    assert max(results[:3]) < 1 * TIME_FACTOR
+    assert max(results[:3]) < 2 * TIME_FACTOR
 
 
 def lose_a_rank_in_the_exchange(_make_group: Callable, store_port: int) -> tuple[float, str]:
