@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-sanitizers test-cluster demo dist bench bench-kernels soak mutants chaos upgrade-check format clean
+.PHONY: help setup build test test-sanitizers test-cluster demo dist wheel bench bench-kernels soak mutants chaos upgrade-check format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,9 @@ demo:  ## install and build what it needs, minutes; then train through reduction
 
 dist: build  ## build, then pack programs, plugin sources and GPU checks for a machine without a network: build/dist/
 	@scripts/dist.py
+
+wheel: build  ## build, then make the wheel that users install, for torch 2.11 to 2.15: build/wheel/
+	@build/venv/bin/python scripts/wheel.py $(foreach python,$(PYTHONS),--python $(python))
 
 bench: build  ## build, then measure beside Gloo and OpenMPI (as root, hours): bench/results/; PART=links for one part
 	@bench/setup.sh

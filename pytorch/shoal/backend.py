@@ -7,8 +7,12 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Backend as C10dBackend
 
+from shoal import plugin
+
 try:
     from shoal import _C
+except plugin.NoPluginError:
+    raise
 except ImportError as error:
     raise ImportError(
         f"shoal's extension does not fit torch {torch.__version__} ({error}). It is compiled for one version of torch; "

@@ -49,9 +49,15 @@ class Connections:
         if size <= FEW_RANKS:
             try:
                 _touch_all(gloo, devices)
-                _await_all(gloo, [peer for peer in range(size) if peer != rank], devices, deadline)
             except RuntimeError as error:
                 raise dist.DistBackendError(f"shoal: Gloo can't connect the ranks: {error}") from None
+            # Gloo itself waits five times the timeout for a rank that was lost meanwhile.
+            peers = [peer for peer in range(size) if peer != rank]
+            waiting = threading.Thread(target=_await_all, args=(gloo, peers, devices), daemon=True)
+            waiting.start()
+            waiting.join(max(deadline - time.monotonic(), 0))
+            if waiting.is_alive():
+                raise dist.DistBackendError("shoal: Gloo has not connected the ranks in time; one may be lost")
             return
         with self._lock:
             self._due = time.monotonic() + PAUSE_SECONDS, gloo, devices
@@ -92,16 +98,15 @@ def _touch_all(gloo: C10dBackend, devices: int) -> None:
         gloo.recv_anysource([torch.zeros(1)], TAG_OF_NOBODY - device)
 
 
-def _await_all(gloo: C10dBackend, peers: list[int], devices: int, deadline: float) -> None:
+def _await_all(gloo: C10dBackend, peers: list[int], devices: int) -> None:
     # A receive from one rank waits until that is connected. Until then, nothing tells the side that the other connects
     # to that its peer is lost.
     for device in range(devices):
         for peer in peers:
             try:
                 gloo.recv([torch.zeros(1)], peer, TAG_OF_NOBODY - device)
-            except RuntimeError:  # it is lost, or has ended already: operations that need it say so
-                if time.monotonic() > deadline:
-                    return
+            except RuntimeError:
+                pass  # it is lost, or has ended already: operations that need it say so
 
 
 def _place(key: str, value: bytes) -> bytes:

@@ -253,7 +253,7 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
       if (!failures->unheard_error) failures->unheard_error = unheard;
     }
     for (const auto& extension : extensions) extension->over = true;
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef SHOAL_HAS_COMPLETION_HOOKS
     if (code == SHOAL_OK) {
       state->CallCompletionHooks(
           {.completionKey = completion_key, .duration_ms = static_cast<float>(duration_ns) * 1e-6F});
@@ -375,7 +375,7 @@ void ShoalBackend::waitForPendingWorks() {
                    " all-reduces within the group's timeout of ", options_->timeout.count(), " ms");
 }
 
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef SHOAL_HAS_COMPLETION_HOOKS
 void ShoalBackend::State::CallCompletionHooks(const c10d::CompletionHookArgs& args) const {
   completion_hooks.CallAll(args, [](const std::exception& error) {
     TORCH_WARN("shoal: a completion hook of torch's raised: ", TextOf(error));
@@ -397,7 +397,7 @@ void ShoalBackend::unregisterCompletionHook(int64_t hook_id) {
 #endif
 
 void ShoalBackend::Watch([[maybe_unused]] const WorkPtr& work) {
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef SHOAL_HAS_COMPLETION_HOOKS
   if (state_->completion_hooks.empty() || !work) return;
   c10::intrusive_ptr<c10::ivalue::Future> future;
   try {

@@ -24,6 +24,8 @@
 #ifndef SHOAL_PYTORCH_SRC_SHOAL_BACKEND_H_
 #define SHOAL_PYTORCH_SRC_SHOAL_BACKEND_H_
 
+#include <torch/version.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -37,6 +39,11 @@
 #include "pytorch/src/group_options.h"
 #include "pytorch/src/hook_table.h"
 #include "pytorch/src/session.h"
+
+// torch 2.14 has that macro for other hooks.
+#if defined(C10D_BACKEND_HAS_HOOKS) && (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15)
+#define SHOAL_HAS_COMPLETION_HOOKS
+#endif
 
 namespace shoal::pytorch {
 
@@ -116,7 +123,7 @@ class ShoalBackend : public c10d::Backend {
   // Waits until the hook was called for all operations that were called before. Throws where that takes longer than the
   // group's timeout.
   void waitForPendingWorks() override;
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef SHOAL_HAS_COMPLETION_HOOKS
   // Called with each collective that has succeeded, which is how torch's flight recorder learns of that. Gloo's sends,
   // receives and reduce-scatters tell nobody when they end. A hook that throws is reported by a warning.
   bool supportsCompletionHooks() const override { return true; }
@@ -147,7 +154,7 @@ class ShoalBackend : public c10d::Backend {
     Mutex mutex;
     std::condition_variable hook_was_called;
     uint64_t hooks_to_call SHOAL_GUARDED_BY(mutex) = 0;
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef SHOAL_HAS_COMPLETION_HOOKS
     void CallCompletionHooks(const c10d::CompletionHookArgs& args) const;
     HookTable<c10d::CompletionHookArgs> completion_hooks;
 #endif

@@ -20,7 +20,7 @@ SCHEDULER = "10.0.0.1:7070"
 
 def unit_command(name: str) -> str:
     """ExecStart of the unit of that program."""
-    [command] = re.findall(rf"ExecStart=(/opt/shoal/build/bin/{name} (?:[^\n]*\\\n)*[^\n]*)", GUIDE)
+    [command] = re.findall(rf"ExecStart=(/opt/shoal/bin/{name} (?:[^\n]*\\\n)*[^\n]*)", GUIDE)
     return command.replace("\\\n", " ")
 
 
@@ -30,7 +30,7 @@ def commands() -> list[str]:
     lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     spans = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", GUIDE, flags=re.DOTALL))
     texts = [" ".join(text.removeprefix("ExecStart=").split()) for text in lines + spans]
-    found = {text.replace("/opt/shoal/build/bin/", "") for text in texts}
+    found = {text.replace("/opt/shoal/bin/", "") for text in texts}
     return sorted(text for text in found if re.match(r"shoal(ctl|-perf|-server|-scheduler)( |$)", text))
 
 
@@ -55,7 +55,7 @@ def start_on(cluster: Cluster, node: Node, address: str, command: str, state: pa
     addresses = node.run(["ip", "-o", "address", "show", "dev", node.device])
     if f" {address}/" not in addresses:
         node.run(["ip", "address", "add", f"{address}/24", "dev", node.device])
-    command = command.replace("/opt/shoal/build/bin", str(PROGRAMS)).replace("/var/lib/shoal/state", str(state))
+    command = command.replace("/opt/shoal/bin", str(PROGRAMS)).replace("/var/lib/shoal/state", str(state))
     with cluster.on(node):
         return cluster.start(shlex.split(command.replace("%H", node.name)))
 
