@@ -36,7 +36,8 @@ CLOCK_APART_S = 100_000  # the monotonic clocks of nodes are so far apart, and m
 STATE_FILE_DISK_BYTES = 8 << 20
 ETCD_DISK_BYTES = 1 << 30  # etcd takes 64 MiB at once for its next writes; hours of them have room
 RANK_PROGRAM = pathlib.Path(__file__).with_name("rank.py")
-SLOT_MEMORY = "128MiB"  # one server has room for the groups of all jobs
+OPEN_RANK_PROGRAM = pathlib.Path(__file__).with_name("open_rank.py")
+SLOT_MEMORY = "256MiB"  # one server has room for the groups of all jobs
 
 
 def private_mounts() -> None:
@@ -172,23 +173,30 @@ class ChaosCluster:
     def start_job(self, job: Job) -> None:
         self.incarnations[job.name] += 1
         for rank in job.ranks:
-            name = job.rank_name(rank)
-            (self.folder / name.replace("/", "-")).unlink(missing_ok=True)
-            settings = {
-                "job": dataclasses.asdict(job),
-                "rank": rank,
-                "seed": self.seed * 1000 + self.incarnations[job.name],
-                "scheduler": self.scheduler_addresses,
-                "incarnation": self.incarnations[job.name],
-                "op_timeout_ms": self.shape.op_timeout_ms,
-                "progress": str(self.folder / name.replace("/", "-")),
-                "library": str(LIBRARY),
-            }
-            single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-            # numpy's arrays go back to the kernel when they are freed: what then grows is kept by somebody.
-            single |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "2"}
-            command = [sys.executable, str(RANK_PROGRAM), json.dumps(settings)]
-            self.start(name, job.nodes[rank], command, single)
+            self.start_rank(job, rank)
+
+    def start_rank(self, job: Job, rank: int) -> Running:
+        name = job.rank_name(rank)
+        (self.folder / name.replace("/", "-")).unlink(missing_ok=True)
+        settings = {
+            "job": dataclasses.asdict(job),
+            "rank": rank,
+            "seed": self.seed * 1000 + self.incarnations[job.name],
+            "scheduler": self.scheduler_addresses,
+            "incarnation": self.incarnations[job.name],
+            "op_timeout_ms": self.shape.op_timeout_ms,
+            "progress": str(self.folder / name.replace("/", "-")),
+            "library": str(LIBRARY),
+        }
+        single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        # numpy's arrays go back to the kernel when they are freed: what then grows is kept by somebody.
+        single |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "2"}
+        program = OPEN_RANK_PROGRAM if job.is_open else RANK_PROGRAM
+        return self.start(name, job.nodes[rank], [sys.executable, str(program), json.dumps(settings)], single)
+
+    def start_open_rank(self, name: str) -> Running:
+        job_name, rank = name.split("/")
+        return self.start_rank(self.shape.job(job_name), int(rank))
 
     def progress_of(self, job: Job, rank: int) -> Progress:
         return Progress(self.folder / job.rank_name(rank).replace("/", "-"))

@@ -124,7 +124,7 @@ def judge_deadline(failure: Failure, world: World, job: Job) -> Verdict:
 
 
 def judge_unreachable(failure: Failure, world: World, job: Job) -> Verdict:
-    worked_s = world.longest_working(job, failure.began, failure.at)
+    worked_s = world.longest_working(job, failure.began, failure.at, failure.members)
     if worked_s > promises.works_again_s(world.shape) + promises.leader_replaced_s(world.shape):
         return Verdict(False, f"I10: a scheduler could be reached for {worked_s:.1f} s of the time")
     return Verdict(True, "F12: no scheduler could be reached")

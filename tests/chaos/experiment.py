@@ -17,6 +17,7 @@ from chaos.job_watch import JobWatch
 from chaos.left_behind import Before
 from chaos.memory import LARGE_TENSOR_BYTES, MemoryWatch
 from chaos.moves import MoveWatch
+from chaos.open_job_watch import OpenJobWatch
 from chaos.schedule import Schedule
 from chaos.shape import SERVER_JOINS_LATER, Shape
 from chaos.starvation import Starvation
@@ -43,6 +44,7 @@ class Outcome:
     counts: dict[str, int]
     memory: dict[str, dict[str, float]]
     longest_pause_s: float
+    longest_after_kill_s: float
     pauses: dict[str, int]
     void: int  # faults that found nothing to be done to
     moves: int  # of groups
@@ -136,7 +138,8 @@ class Experiment:
                 self.strike(fault, self.findings.t0)
         for job in shape.jobs:
             cluster.start_job(job)
-            self.watches.append(JobWatch(cluster, self.world, job, self.findings, self.starvation))
+            watch = OpenJobWatch if job.is_open else JobWatch
+            self.watches.append(watch(cluster, self.world, job, self.findings, self.starvation))
         self.wait_for(lambda: all(watch.all_moved() for watch in self.watches), "all groups have begun")
         self.findings.t0 = time.monotonic()
         self.findings.note(f"{len(cluster.running)} processes are at work", self.findings.t0)
@@ -360,8 +363,8 @@ class Experiment:
         ]
         return Outcome(
             self.schedule, incidents, self.findings.violations, self.findings.allowed, dict(self.findings.counts),
-            self.memory.summary(), self.findings.longest_pause_s, dict(self.findings.pauses), self.void,
-            self.moves.total, wall_s, cpu_s, self.worst_noise_s,
+            self.memory.summary(), self.findings.longest_pause_s, self.findings.longest_after_kill_s,
+            dict(self.findings.pauses), self.void, self.moves.total, wall_s, cpu_s, self.worst_noise_s,
         )  # fmt: skip
 
 

@@ -63,8 +63,12 @@ def ranks(shape: Shape) -> list[str]:
     return shape.rank_names
 
 
+def open_ranks(shape: Shape) -> list[str]:
+    return shape.open_rank_names
+
+
 def jobs(shape: Shape) -> list[str]:
-    return [job.name for job in shape.jobs]
+    return [job.name for job in shape.jobs if not job.is_open]
 
 
 def disks(shape: Shape) -> list[str]:
@@ -102,6 +106,10 @@ ALL_KINDS = (
     Kind("rank-kill", ranks, longest_s=0.1, ends_jobs=True),
     Kind("rank-term", ranks, longest_s=0.1, ends_jobs=True),
     Kind("job-restart", jobs, longest_s=1.0, ends_jobs=True),  # all ranks are killed, and start again for_s later
+    # Of open jobs: the others go on. Whoever was killed or has left comes again at the fault's end.
+    Kind("open-rank-stop", open_ranks, shortest_s=6.0, longest_s=20.0),  # longer than a lease: it is taken for lost
+    Kind("open-rank-kill", open_ranks, longest_s=20.0),
+    Kind("open-rank-leave", open_ranks, longest_s=20.0),  # in good order, in the middle of a group's ops
     # Surroundings of a node.
     Kind("clock-jump", all_nodes, unit="s", amounts=(-3600.0, -2.0, 2.0, 3600.0), shortest_s=1.0),
     Kind("disk-full", disks),
@@ -112,8 +120,10 @@ NETWORK_CUTS = {"node-silent", "node-pulled", "node-deaf", "node-mute", "path-si
 IMPAIRMENTS = {kind.name for kind in ALL_KINDS if kind.name.startswith(("link-", "payload-"))}
 SERVER_GONE = {"server-kill", "server-term", "server-drain", SERVER_JOINS_LATER}
 PROCESS_GONE = SERVER_GONE | {"scheduler-kill", "scheduler-term", "etcd-kill"}
-PROCESS_STOPPED = {"server-stop", "scheduler-stop", "etcd-stop", "rank-stop"}
-RANK_GONE = {"rank-kill", "rank-term", "job-restart"}
+RANK_STOPPED = {"rank-stop", "open-rank-stop"}
+PROCESS_STOPPED = {"server-stop", "scheduler-stop", "etcd-stop"} | RANK_STOPPED
+OPEN_RANK_GONE = {"open-rank-kill", "open-rank-leave"}
+RANK_GONE = {"rank-kill", "rank-term", "job-restart"} | OPEN_RANK_GONE
 
 
 def check(fault: Fault, shape: Shape) -> None:

@@ -15,6 +15,13 @@ CHECKERS = (CLOSED_GROUPS, SLOW_JOIN, MOVES, ETCD_MEMORY)
 ALLOWED = "failures that failover.md allows"
 NOT_JUDGED = "failures not judged for want of processors"
 AFTER_MISJUDGED = "failures that may follow from one that was not judged or not allowed"
+# Of open jobs.
+OPEN_RANKS_DIED = "ranks of open jobs that died"
+FENCED = "ranks of open jobs that were taken for lost"
+OPEN_RANKS_LEFT = "ranks of open jobs that left"
+REJOINED = "ranks of open jobs that joined again"
+SMALLER_OPS = "ops with the sum of fewer ranks"
+MIXED_OPS = "ops whose chunks have different rosters"
 # With more of them a run says too little: it belongs on another machine.
 MOST_NOT_JUDGED = 3
 MOST_NOT_JUDGED_SHARE = 0.05
@@ -43,6 +50,7 @@ class Findings:
         self.longest_pause_s = 0.0
         self.worst_starved_s = 0.0  # where it was asked for: something seemed to stand still
         self.pauses: Counter[str] = Counter()
+        self.longest_after_kill_s = 0.0  # of ops that ended without a killed rank, where nothing else was broken
 
     def count(self, what: str, amount: int = 1) -> None:
         self.counts[what] += amount

@@ -6,7 +6,8 @@ import struct
 
 MOST_SLOTS = 16
 FIELDS = ("steps", "ops", "groups", "bytes", "doing")  # of a slot; steps: anything that shows that the slot goes on
-DOING = ("pauses", "makes a group", "submits an op", "waits for an op", "closes a group")
+WAITS_FOR_MEMBERS = "waits for members"  # until the watcher says who is in the next group
+DOING = ("pauses", "makes a group", "submits an op", "waits for an op", "closes a group", WAITS_FOR_MEMBERS)
 SIZE = MOST_SLOTS * len(FIELDS) * 8
 
 

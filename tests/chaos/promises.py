@@ -10,6 +10,8 @@ RECONNECT_S = 2.0
 DRAIN_S = 10.0
 # A rank whose process has ended is free at once: a job that is killed and started again has its ranks after this.
 TAKEN_AGAIN_S = 1.0
+# F11, F22: a process ended on a node that keeps running, and it had connections to live servers.
+ENDED_PROCESS_TOLD_S = 2.0
 # Moves are paced: no group is moved more often than this in ten seconds.
 MOST_MOVES_IN_10_S = 20
 # F10: closing a group waits that long for other ranks' results, closing a worker this long.
@@ -30,6 +32,11 @@ def works_again_s(shape: Shape) -> float:
 def told_s(shape: Shape) -> float:
     """F11: until all survivors are told of a lost rank."""
     return shape.lease_s + 1
+
+
+def gone_on_without_s(shape: Shape) -> float:
+    """F23: a rank is not heard, so it is lost (F11), and its groups move to the smaller roster."""
+    return told_s(shape) + RECONNECT_S
 
 
 def way_around_s(shape: Shape) -> float:

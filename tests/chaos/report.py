@@ -12,7 +12,9 @@ from collections import Counter
 from chaos import schedule
 from chaos.experiment import Outcome
 from chaos.fault import kinds_for
-from chaos.findings import AFTER_MISJUDGED, ALLOWED, NOT_JUDGED
+from chaos.findings import (
+    AFTER_MISJUDGED, ALLOWED, FENCED, MIXED_OPS, NOT_JUDGED, OPEN_RANKS_DIED, OPEN_RANKS_LEFT, REJOINED, SMALLER_OPS,
+)  # fmt: skip
 from chaos.pairs import Phases, count_pairs
 from chaos.schedule import SCHEDULES
 from chaos.world import REASONS
@@ -20,6 +22,7 @@ from hosts.cluster import ROOT
 
 RESULTS = pathlib.Path(__file__).with_name("results")
 PHASES = ("noticing", "settling", "open", "healing")
+MAXIMA = ("longest_pause_s", "longest_after_kill_s", "worst_noise_s")  # of runs, which all but the oldest have
 
 
 def git_commit() -> str:
@@ -55,6 +58,7 @@ def make_record(outcome: Outcome, command: str, commit: str, machine_name: str) 
         "moves": outcome.moves,
         "memory_mib": outcome.memory,
         "longest_pause_s": outcome.longest_pause_s,
+        "longest_after_kill_s": outcome.longest_after_kill_s,
         "pauses": outcome.pauses,
         "wall_s": outcome.wall_s,
         "cpu_s": outcome.cpu_s,
@@ -96,7 +100,7 @@ def together(records: list[dict]) -> dict:
         "memory_mib": memory,
         "violations": [violation for record in records for violation in record["violations"]],
         **{name: sum(record[name] for record in records) for name in ("void", "moves", "wall_s", "cpu_s")},
-        **{name: max(record[name] for record in records) for name in ("longest_pause_s", "worst_noise_s")},
+        **{name: max(record.get(name, 0.0) for record in records) for name in MAXIMA},
     }
 
 
@@ -137,6 +141,7 @@ def page(records: list[dict]) -> str:
         ),
         *[f"\n`{run['command']}`: {run['note']}" for run in records if "note" in run],
         "",
+        *open_job_lines(record),
         "## Faults",
         "",
         *table(["fault", "times"], [[kind, str(count)] for kind, count in record["kinds"].items()]),
@@ -169,6 +174,25 @@ def page(records: list[dict]) -> str:
         *finding_lines(),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def open_job_lines(record: dict) -> list[str]:
+    counts = record["counts"]
+    return [
+        "## Ranks of open jobs",
+        "",
+        "Their groups go on without lost ranks (F22 to F24). Runs before 2026-11-30 had no open jobs.",
+        "",
+        f"- {counts.get(OPEN_RANKS_DIED, 0)} were killed, {counts.get(FENCED, 0)} were taken for lost while they lived,"
+        f" {counts.get(OPEN_RANKS_LEFT, 0)} left in good order; {counts.get(REJOINED, 0)} times one joined again.",
+        f"- {counts.get(SMALLER_OPS, 0)} all-reduces ended with the sum of fewer ranks than their group has;"
+        f" {counts.get(MIXED_OPS, 0)} of them without a rank in some chunks alone. Each chunk was compared with the"
+        " sums over all rosters, and a rank that was missing had to be one that might be lost. All ranks that had done"
+        " a group's ops had the same bits.",
+        f"- Where nothing but ranks had been killed, such an all-reduce took {record['longest_after_kill_s']:.2f} s at"
+        " most.",
+        "",
+    ]
 
 
 def duration_text(seconds: float) -> str:

@@ -19,7 +19,9 @@ from chaos import report, schedule, shape, shrink  # isort: skip
 from chaos.chaos_cluster import private_mounts
 from chaos.experiment import Experiment, Outcome
 from chaos.fault import KINDS
-from chaos.findings import ALLOWED, CHECKERS, NOT_JUDGED
+from chaos.findings import (
+    ALLOWED, CHECKERS, FENCED, MIXED_OPS, NOT_JUDGED, OPEN_RANKS_DIED, OPEN_RANKS_LEFT, REJOINED, SMALLER_OPS,
+)  # fmt: skip
 
 from hosts.cluster import PROGRAMS
 from hosts.left_over import clean_left_over
@@ -83,6 +85,10 @@ def summary(outcome: Outcome) -> str:
         f" {counts.get('groups', 0)} groups closed, {counts.get('bytes', 0) / 2**20:.0f} MiB,"
         f" {counts.get(ALLOWED, 0)} allowed failures, {counts.get(NOT_JUDGED, 0)} not"
         " judged;"
+        f" ranks of open jobs: {counts.get(OPEN_RANKS_DIED, 0)} died, {counts.get(FENCED, 0)} taken for lost,"
+        f" {counts.get(OPEN_RANKS_LEFT, 0)} left, {counts.get(REJOINED, 0)} joined again,"
+        f" {counts.get(SMALLER_OPS, 0)} results of fewer ranks ({counts.get(MIXED_OPS, 0)} in some chunks alone),"
+        f" {outcome.longest_after_kill_s:.2f} s at most after a kill alone;"
         f" longest pause"
         f" {outcome.longest_pause_s:.1f} s; {outcome.wall_s:.0f} s, {outcome.cpu_s / outcome.wall_s:.2f} processors,"
         f" late by {outcome.worst_noise_s:.2f} s at most; {len(outcome.violations)} violations"

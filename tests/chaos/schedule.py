@@ -18,6 +18,7 @@ from chaos.shape import Shape
 SCHEDULES = pathlib.Path(__file__).with_name("schedules")  # that were written
 MOST_FAULTS_OF_EPISODE = 10
 MOST_OPEN = 4
+MOST_BEYOND_S = 1.0  # a fault that is as short as its kind can be may end so much later than the rest
 CHECK_S = 3.0  # in which a check that is due comes
 JOB_ENDERS = 0.15  # share of the choices in which a kind may be drawn that ends jobs
 
@@ -95,7 +96,7 @@ class Drawn:
         """Draws its faults."""
         wanted = self.source.randint(2, MOST_FAULTS_OF_EPISODE)
         room_s = end_s - begin_s
-        first = draw(self.choose([]), self.shape, begin_s, 0.0, self.source)
+        first = draw(self.choose([], room_s), self.shape, begin_s, 0.0, self.source)
         here = [self.lasting(first, room_s)]
         for _ in range(wanted - 1):
             before = self.source.choice(here)
@@ -104,7 +105,8 @@ class Drawn:
             if at_s >= end_s or len(open_then) >= MOST_OPEN:
                 continue
             meets = [fault for fault in here if overlapping_phase(fault, at_s, self.phases)]
-            fault = self.lasting(draw(self.choose(meets), self.shape, at_s, 0.0, self.source), end_s - at_s)
+            kind = self.choose(meets, end_s - at_s)
+            fault = self.lasting(draw(kind, self.shape, at_s, 0.0, self.source), end_s - at_s)
             if any(collides(fault, other) for other in here):
                 continue
             for other in meets:
@@ -117,10 +119,11 @@ class Drawn:
     def lasting(self, fault: Fault, room_s: float) -> Fault:
         return dataclasses.replace(fault, for_s=round(duration(KINDS[fault.kind], room_s, self.source), 3))
 
-    def choose(self, meets: list[Fault]) -> Kind:
+    def choose(self, meets: list[Fault], room_s: float) -> Kind:
         """The kind that met those faults least."""
         enders = self.source.random() < JOB_ENDERS
-        kinds = [kind for kind in self.kinds if enders or not kind.ends_jobs] or self.kinds
+        fit = [kind for kind in self.kinds if kind.shortest_s <= max(room_s, MOST_BEYOND_S)] or self.kinds
+        kinds = [kind for kind in fit if enders or not kind.ends_jobs] or fit
         counts = {kind.name: sum(self.met[other.kind, kind.name] for other in meets) for kind in kinds}
         if not meets:
             counts = {kind.name: self.count[kind.name] for kind in kinds}

@@ -25,10 +25,15 @@ class Job:
     node_reduce: str = "off"
     plain: bool = False  # float32 sums alone
     min_servers: int = 1
+    min_ranks: int = 0  # not 0: an open job, whose groups go on without lost ranks (F22 to F24); a rank is its identity
 
     @property
     def ranks(self) -> range:
         return range(len(self.nodes))
+
+    @property
+    def is_open(self) -> bool:
+        return self.min_ranks > 0
 
     @property
     def most_bytes_under_way(self) -> int:
@@ -99,7 +104,12 @@ class Shape:
 
     @functools.cached_property
     def rank_names(self) -> list[str]:
-        return [job.rank_name(rank) for job in self.jobs for rank in job.ranks]
+        """Of jobs of fixed size."""
+        return [job.rank_name(rank) for job in self.jobs for rank in job.ranks if not job.is_open]
+
+    @functools.cached_property
+    def open_rank_names(self) -> list[str]:
+        return [job.rank_name(rank) for job in self.jobs for rank in job.ranks if job.is_open]
 
     @functools.cached_property
     def node_by_process(self) -> dict[str, str]:
@@ -124,15 +134,19 @@ JOB_B = Job("b", ("worker-2", "server-0"), group_slots=3)
 # Its groups have all ways to reduce: rails with all ranks, servers alone with three, and none at all with those of a
 # node.
 JOB_N = Job("n", ("worker-1", "worker-1", "server-0", "server-0"), group_slots=3, node_reduce="auto")
+# Its ranks die, stand still and leave, and the others go on.
+JOB_O = Job("o", ("worker-0", "worker-1", "worker-2", "server-1"), min_ranks=1)
 JOB_C = Job("c", ("worker-3", "worker-1", "worker-2"), network_only=True, most_bytes=4 << 20, pause_ms=120)
 
-# Three jobs for a quick look, four for the long run; the third keeps its state in a file.
+# Three jobs for a quick look, four for the long run, each with an open one beside them; the third shape keeps its state
+# in a file.
 SHAPES = {
     "small": Shape(
-        jobs=(dataclasses.replace(JOB_A, nodes=("worker-0", "worker-0", "server-2")), JOB_B, JOB_N), worker_nodes=3
+        jobs=(dataclasses.replace(JOB_A, nodes=("worker-0", "worker-0", "server-2")), JOB_B, JOB_N, JOB_O),
+        worker_nodes=3,
     ),
-    "full": Shape(jobs=(JOB_A, JOB_B, JOB_C, JOB_N), worker_nodes=4),
-    "file": Shape(jobs=(JOB_A, JOB_B, JOB_N), worker_nodes=3, schedulers=0),
+    "full": Shape(jobs=(JOB_A, JOB_B, JOB_C, JOB_N, JOB_O), worker_nodes=4),
+    "file": Shape(jobs=(JOB_A, JOB_B, JOB_N, JOB_O), worker_nodes=3, schedulers=0),
 }
 
 

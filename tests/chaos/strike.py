@@ -4,7 +4,7 @@ import signal
 import subprocess
 
 from chaos.chaos_cluster import CONTROL_PORTS, ChaosCluster
-from chaos.fault import Fault
+from chaos.fault import OPEN_RANK_GONE, Fault
 from chaos.shape import SERVER_JOINS_LATER
 
 TERM_PATIENCE_S = 20.0  # --drain-timeout, and to spare
@@ -18,6 +18,7 @@ class Strike:
         self.cluster, self.fault = cluster, fault
         self.asking: subprocess.Popen | None = None
         self.restarted = False
+        self.struck = cluster.running.get(fault.target)
         self.wrong: dict = {}
 
     def begin(self) -> bool:
@@ -40,11 +41,11 @@ class Strike:
                 if fault.kind == "payload-corrupt":
                     self.wrong["control_ports"] = CONTROL_PORTS
                 links.impair(fault.target, self.wrong, True)
-            case "server-stop" | "scheduler-stop" | "etcd-stop" | "rank-stop":
+            case "server-stop" | "scheduler-stop" | "etcd-stop" | "rank-stop" | "open-rank-stop":
                 cluster.signal(fault.target, signal.SIGSTOP)
-            case "server-kill" | "scheduler-kill" | "etcd-kill" | "rank-kill":
+            case "server-kill" | "scheduler-kill" | "etcd-kill" | "rank-kill" | "open-rank-kill":
                 cluster.signal(fault.target, signal.SIGKILL)
-            case "server-term" | "scheduler-term" | "rank-term":
+            case "server-term" | "scheduler-term" | "rank-term" | "open-rank-leave":
                 cluster.signal(fault.target, signal.SIGTERM)
             case "server-drain":
                 self.asking = cluster.ask("drain", fault.target)
@@ -85,7 +86,7 @@ class Strike:
                 links.slow(fault.target, fault.amount, False)
             case "link-loss" | "link-delay" | "link-reorder" | "link-duplicate" | "link-corrupt" | "payload-corrupt":
                 links.impair(fault.target, self.wrong, False)
-            case "server-stop" | "scheduler-stop" | "etcd-stop" | "rank-stop":
+            case "server-stop" | "scheduler-stop" | "etcd-stop" | "rank-stop" | "open-rank-stop":
                 cluster.signal(fault.target, signal.SIGCONT)
             case "clock-jump":
                 cluster.clocks.jump(fault.target, -fault.amount)
@@ -103,6 +104,8 @@ class Strike:
             return self.back(cluster.start_scheduler, r"listening on")
         if fault.kind == "etcd-kill":
             return self.back(cluster.start_etcd, None)
+        if fault.kind in OPEN_RANK_GONE:
+            return self.back(cluster.start_open_rank, None)
         if fault.kind == "disk-full" and cluster.shape.has_etcd:
             etcd = cluster.shape.etcd_on(fault.target)
             if not cluster.running[etcd].process.running():
@@ -120,6 +123,8 @@ class Strike:
 
     def back(self, start, says: str | None) -> bool:
         running = self.cluster.running.get(self.fault.target)
+        # A process that is killed while it ends in good order is started again once, by whichever fault is over first.
+        self.restarted = self.restarted or (running is not None and running is not self.struck)
         if not self.restarted:
             if running is not None and running.process.running():
                 return False  # it is still ending in good order
@@ -130,4 +135,5 @@ class Strike:
 
 
 def is_of_process(fault: Fault) -> bool:
-    return fault.kind.startswith(("server-", "scheduler-", "etcd-", "rank-")) and fault.kind != SERVER_JOINS_LATER
+    of_process = fault.kind.startswith(("server-", "scheduler-", "etcd-", "rank-", "open-rank-"))
+    return of_process and fault.kind != SERVER_JOINS_LATER

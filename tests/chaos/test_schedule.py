@@ -5,6 +5,7 @@ import itertools
 import json
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -48,6 +49,22 @@ def test_every_kind_is_drawn_and_durations_spread_over_three_magnitudes():
     assert {fault.kind for fault in faults} == {kind.name for kind in kinds_for(SHAPES["full"])}
     silences = [fault.for_s for fault in faults if fault.kind == "node-silent"]
     assert min(silences) < 0.5 and max(silences) > 30
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_ranks_of_open_jobs_have_faults_of_their_own_in_every_shape(name: str):
+    open_names = {job.name for job in SHAPES[name].jobs if job.is_open}
+    assert open_names and len(open_names) < len(SHAPES[name].jobs), "jobs of fixed size run beside it"
+    counts = Counter()
+    for fault in itertools.chain.from_iterable(draw(seed, name=name).faults for seed in range(10)):
+        if fault.kind.startswith("open-rank-"):
+            assert fault.target.split("/")[0] in open_names
+            counts[fault.kind] += 1
+        elif fault.kind.startswith(("rank-", "job-")):
+            assert fault.target.split("/")[0] not in open_names
+        if fault.kind == "open-rank-stop":
+            assert fault.for_s > SHAPES[name].lease_s, "it is taken for lost"
+    assert set(counts) == {"open-rank-kill", "open-rank-stop", "open-rank-leave"} and min(counts.values()) > 10
 
 
 def test_faults_begin_while_others_are_noticed_settled_open_and_healed():

@@ -11,7 +11,7 @@ import pytest
 from chaos import report, starvation
 from chaos.experiment import Outcome, with_large_tensors
 from chaos.fault import Fault
-from chaos.findings import ALLOWED, NOT_JUDGED, Findings
+from chaos.findings import ALLOWED, FENCED, NOT_JUDGED, OPEN_RANKS_DIED, SMALLER_OPS, Findings
 from chaos.left_behind import Before, processes_in
 from chaos.memory import ETCD_LOG_BYTES, LARGE_TENSOR_BYTES, MIB, MemoryWatch, growth, memory_of
 from chaos.moves import MoveWatch
@@ -216,9 +216,9 @@ def test_the_page_has_what_was_done_and_what_met():
     incidents = [Incident(fault, fault.at_s, fault.at_s + fault.for_s) for fault in (first, second)]
     outcome = Outcome(
         Schedule(SHAPES["full"], (first, second), 7), incidents, [], [(2.0, "F11: killed", "ABORTED: rank 1")],
-        {"faults": 2, "ops": 1234, "groups": 56, "bytes": 3 << 30},
+        {"faults": 2, "ops": 1234, "groups": 56, "bytes": 3 << 30, OPEN_RANKS_DIED: 17, FENCED: 5, SMALLER_OPS: 41},
         {"rank": {"most_mib": 80.0, "most_growth_mib": 1.0}},
-        4.2, {"over 1 s": 3}, 0, 5, 600.0, 300.0, 0.1,
+        4.2, 0.75, {"over 1 s": 3}, 0, 5, 600.0, 300.0, 0.1,
     )  # fmt: skip
     record = report.make_record(outcome, "--seed 7", "abc", "a machine")
     assert ["node-silent", "server-kill", "noticing", 1] in record["pairs"]
@@ -228,11 +228,17 @@ def test_the_page_has_what_was_done_and_what_met():
     assert "1234 all-reduces" in page and "| node-silent | 0 | 1 |" in page and "0.50 processors" in page
     assert "| `--seed 7` | 10.0 | 2 | 0 | 2026-11-22 | abc | a machine |" in page
 
+    assert "17 were killed, 5 were taken for lost" in page and "41 all-reduces ended with" in page
+    assert "took 0.75 s at most" in page
+
     memory = {"rank": {"most_mib": 90.0, "most_growth_mib": 0.5}}
     other = {**record, "date": "2026-11-23", "memory_mib": memory}
     other["pairs"] = [["server-kill", "node-silent", "open", 2]]
     other["pairs_never_met"] = [["node-silent", "server-kill"]]
     both = report.together([{"date": "2026-11-22", **record}, other])
+    del other["longest_after_kill_s"]  # as records before open jobs
+    assert report.together([other, record])["longest_after_kill_s"] == 0.75
+    assert both["counts"][OPEN_RANKS_DIED] == 34
     assert both["counts"]["ops"] == 2468 and both["wall_s"] == 1200.0 and both["longest_pause_s"] == 4.2
     assert both["memory_mib"]["rank"] == {"most_mib": 90.0, "most_growth_mib": 1.0}
     never = both["pairs_never_met"]

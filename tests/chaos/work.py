@@ -28,11 +28,15 @@ class Generation:
     chunk_bytes: int
     wire: str
     ops: tuple[Op, ...]
+    # Of a group of an open job: with how many ranks it goes on, and whether its sums are scaled to all of them.
+    min_ranks: int = 0
+    scale_sums: bool = False
 
 
 def members_of(job: Job, seed: int, slot: int) -> tuple[int, ...]:
-    """The first slot's groups have all ranks. A slot's members stay the same, so nobody runs ahead of the others."""
-    if slot == 0:
+    """The first slot's groups have all ranks. A slot's members stay the same, so nobody runs ahead of the others. In an
+    open job its watcher says who is in a group."""
+    if slot == 0 or job.is_open:
         return tuple(job.ranks)
     source = random.Random(f"members {seed} {job.name} {slot}")
     return tuple(sorted(source.sample(list(job.ranks), source.randint(min(2, len(job.nodes)), len(job.nodes)))))
@@ -45,6 +49,15 @@ def generation_of(job: Job, seed: int, slot: int, number: int) -> Generation:
     chunk_bytes = source.choice(job.chunk_bytes)
     ops = tuple(draw_op(job, source, len(members)) for _ in range(source.randint(job.least_ops, job.most_ops)))
     return Generation(f"{slot}.{number}", members, chunk_bytes, wire, ops)
+
+
+def open_generation(job: Job, seed: int, name: str, members: tuple[int, ...]) -> Generation:
+    """Of an open job: of whoever is there now."""
+    source = random.Random(f"open work {seed} {job.name} {name}")
+    ops = tuple(draw_op(job, source, len(members)) for _ in range(source.randint(job.least_ops, job.most_ops)))
+    min_ranks = min(source.choice((1, 1, 1, 2)), len(members))
+    wire, chunk_bytes = source.choice(WIRES), source.choice(job.chunk_bytes)
+    return Generation(name, members, chunk_bytes, wire, ops, min_ranks, source.random() < 0.5)
 
 
 def node_layout(job: Job, members: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

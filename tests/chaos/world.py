@@ -10,7 +10,7 @@ import signal
 from collections.abc import Sequence
 
 from chaos import promises
-from chaos.fault import NETWORK_CUTS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault
+from chaos.fault import NETWORK_CUTS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, RANK_STOPPED, Fault
 from chaos.shape import Job, Shape
 
 # For which a rank may be lost: its process ended, stood still or was not heard (F11), or nobody was there to move its
@@ -120,15 +120,25 @@ class World:
 
     def works_for(self, job: Job, open_now: list[Incident], members: Sequence[int] = ()) -> bool:
         """All parts that a group needs can reach each other: its ranks (none given: all), the control plane, and one
-        server unless they are all on one node."""
+        server unless they are all on one node. In an open job: those of its ranks that it does not go on without."""
+        members = members or job.ranks
+        if job.is_open:
+            members = [rank for rank in members if not self.is_missed(job, rank, open_now)]
         stopped = any(
             incident.kind == "rank-stop" and incident.fault.target.split("/")[0] == job.name for incident in open_now
         )
-        members = members or job.ranks
         nodes = sorted({job.nodes[rank] for rank in members})
-        if stopped or not self.control_works(nodes, open_now):
+        if stopped or not nodes or not self.control_works(nodes, open_now):
             return False
         return not job.needs_servers(members) or bool(self.usable_servers(nodes, open_now))
+
+    def is_missed(self, job: Job, rank: int, open_now: list[Incident]) -> bool:
+        """If this lasts for a lease, the rank is lost."""
+        gone = any(
+            incident.fault.target == job.rank_name(rank) and incident.kind in RANK_STOPPED | {"open-rank-kill"}
+            for incident in open_now
+        )
+        return gone or self.is_missed_by_control(job.nodes[rank], open_now)
 
     def ends_of(self, process: str) -> tuple[bool, set[int]]:
         """Whether a fault is open that starts the process again when it is mended, and the exit codes that it has by
@@ -200,7 +210,7 @@ class World:
             mine = incident.fault.target in (job.rank_name(rank), job.name)
             if mine and incident.kind in RANK_GONE and incident.touches(begin, end):
                 return f"ended: {incident.fault}"
-            if mine and incident.kind == "rank-stop" and incident.open_within(begin, end) > harmless_s:
+            if mine and incident.kind in RANK_STOPPED and incident.open_within(begin, end) > harmless_s:
                 return f"stopped: {incident.fault}"
         node = job.nodes[rank]
         has_servers = job.needs_servers(job.ranks)
