@@ -107,14 +107,14 @@ def test_a_rank_that_gets_results_late_is_named(cluster: Cluster):
 
 
 def test_two_slow_ranks_are_named_with_their_causes(cluster: Cluster):
-    cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT / 2)
+    cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT / 2, burst_kib=4)
     start_perf(cluster, {1: pause(8)}, "-b", "2M", *pause())
     wait_for_slow(cluster, {1: "late-compute", SLOW: "slow-link"})
     wait_for_metric(cluster, slow=2)
 
 
 def test_what_is_over_is_told(cluster: Cluster):
-    cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT / 2)
+    cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT / 2, burst_kib=4)
     ranks = start_perf(cluster, {}, "-b", "4M")
     wait_for_slow(cluster, {SLOW: "slow-link"})
     cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT)
