@@ -8,6 +8,7 @@ package (as scripts/build.sh does, which compiles both at once), or SHOAL_LIBRAR
 
 import os
 import pathlib
+import runpy
 import shutil
 
 from setuptools import setup
@@ -19,7 +20,7 @@ C_ABI = pathlib.Path("worker") / "include" / "shoal" / "worker.h"
 MUTEX = pathlib.Path("process") / "mutex.h"
 # The sources name each other from the root of the repository. A source distribution has what they need in a folder.
 ROOT = HERE.parent if (HERE.parent / C_ABI).is_file() else HERE / "root"
-SOURCES = ["shoal_library", "session", "group", "torch_sources"]
+SOURCES = runpy.run_path(str(HERE / "shoal" / "plugin.py"))["UNITS"]
 
 
 class BuildWithLibrary(BuildExtension):

