@@ -22,6 +22,8 @@ HEARTBEAT_MS = 500
 # From the kill to the next step that is committed, of which torchft takes HEARTBEAT_MS.
 COMMITS_WITHIN_S = (HEARTBEAT_MS / 1000 + 1) * TIME_FACTOR
 PATIENCE_S = 90
+# So many steps after the latest one that a replica has told: by then all have heard where to stop.
+STEPS_TO_STOP = 50
 
 if not hasattr(dist.ProcessGroup, "reconfigure"):
     pytest.skip(f"torch {torch.__version__} has no reconfigure", allow_module_level=True)
@@ -86,10 +88,11 @@ class Training:
         raise AssertionError(f"replica {number} commits no step of {replicas}: {self.replicas[number]}")
 
     def stop(self) -> list[dict]:
-        """What the replicas say at their ends."""
+        """What the replicas say at their ends. All end with the same step, which none of them has reached."""
+        step = max(word["step"] for number in range(REPLICAS) for word in self.words(number, "step"))
         for replica in self.replicas:
             for process in replica:
-                process.say("stop")
+                process.say(str(step + STEPS_TO_STOP))
         ends = []
         for number, replica in enumerate(self.replicas):
             assert [process.wait(PATIENCE_S) for process in replica] == [0] * self.ranks, replica

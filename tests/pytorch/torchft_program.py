@@ -1,11 +1,13 @@
 """One rank of a replica group under torchft: trains a small model, and says on each step what came of it, as one JSON
-object a line. A line on its standard input ends the training after the step; with --on-call the first one begins it.
+object a line. A number on its standard input is the count of committed steps at which the training ends; with --on-call
+a line before it begins the training.
 """
 
 import argparse
 import datetime
 import hashlib
 import json
+import math
 import os
 import sys
 import threading
@@ -139,8 +141,14 @@ def main() -> None:
         trained = torchft.DistributedDataParallel(manager, model)
     elif options.inside == "hsdp":
         model.set_all_reduce_hook(Reducer(manager))
-    stop = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
+    last_step = math.inf
+
+    def read_last_step() -> None:
+        nonlocal last_step
+        if line := sys.stdin.readline():
+            last_step = int(line)
+
+    threading.Thread(target=read_last_step, daemon=True).start()
     say("ready")
 
     def train_step(step: Callable[[], None]) -> float:
@@ -170,7 +178,7 @@ def main() -> None:
             else DiLoCo(manager, [model], optimizer, outer, sync_every=SYNC_EVERY)
         )
         with averaging:
-            while not stop.is_set():
+            while manager.current_step() < last_step:
                 before = manager.current_step()
                 for _ in range(SYNC_EVERY):
                     optimizer.zero_grad()
@@ -178,7 +186,7 @@ def main() -> None:
                 tell(before, loss)
     else:
         managed = torchft.Optimizer(manager, optimizer)
-        while not stop.is_set():
+        while manager.current_step() < last_step:
             before = manager.current_step()
             managed.zero_grad()  # asks for a quorum
 
