@@ -3,7 +3,9 @@
 #include "net/tcp/silent_path.h"
 
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
@@ -34,6 +37,18 @@ constexpr char kOtherNearIp[] = "10.64.0.1";
 constexpr char kOtherFarIp[] = "10.64.0.2";
 // A network card that nobody has: what is sent to it is lost, and nobody is told.
 constexpr char kNobodysCard[] = "02:00:00:00:00:99";
+
+// The kernel tells a moment after it was set up that a card has its link: on a busy machine, after a while.
+bool WaitForLink(const std::string& device) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = {};
+  device.copy(request.ifr_name, sizeof(request.ifr_name) - 1);
+  for (int i = 0; i < 1000; ++i) {
+    if (ioctl(socket.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_RUNNING) != 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
 
 void Ip(const std::string& arguments) { EXPECT_EQ(std::system(("ip " + arguments).c_str()), 0) << arguments; }
 
@@ -72,7 +87,9 @@ class SilentPathTest : public TransportSuite {
     Ip(absl::StrCat("address add ", kFarIp, "/24 dev far"));
     Ip(absl::StrCat("address add ", kOtherFarIp, "/24 dev far"));
     Ip("link set far up");
+    ASSERT_TRUE(WaitForLink("far"));
     near_->Enter();
+    ASSERT_TRUE(WaitForLink("near"));
   }
   void TearDown() override {
     nodes_.clear();
