@@ -10,7 +10,7 @@
 namespace shoal::cli {
 namespace {
 
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+constexpr int64_t kFarNs = std::numeric_limits<int64_t>::max();
 
 struct Comparison {
   size_t other = 0;
@@ -23,8 +23,8 @@ constexpr int64_t kMostDriftPpm = 30;
 
 // In which a member saw frames, by its own clock.
 struct Span {
-  int64_t first_ns = kNever;
-  int64_t last_ns = -kNever;
+  int64_t first_ns = kFarNs;
+  int64_t last_ns = -kFarNs;
 
   void Add(int64_t at_ns) {
     first_ns = std::min(first_ns, at_ns);
@@ -40,7 +40,7 @@ std::vector<std::vector<Comparison>> Compare(size_t members, const std::vector<S
   for (const SeenFrame& frame : frames) {
     spans[frame.from].Add(frame.sent_ns);
     spans[frame.to].Add(frame.arrived_ns);
-    int64_t& of_way_ns = fastest_ns.try_emplace({frame.from, frame.to}, kNever).first->second;
+    int64_t& of_way_ns = fastest_ns.try_emplace({frame.from, frame.to}, kFarNs).first->second;
     of_way_ns = std::min(of_way_ns, frame.arrived_ns - frame.sent_ns);
   }
   std::vector<std::vector<Comparison>> compared(members);

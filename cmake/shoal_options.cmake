@@ -28,17 +28,26 @@ if(SHOAL_SANITIZE)
   endif()
 endif()
 
-# Several sources of a test at once take half the time of one after the other: most of it goes into what they all
-# instantiate. build/dev, which clang-tidy looks at, compiles each by itself. Turn it off while you work at one test.
-option(SHOAL_JOINED_TESTS "Compile several sources of a test at once" OFF)
+# Several sources of a target at once take half the time of one after the other: most of it goes into what they all
+# instantiate. build/dev, which clang-tidy looks at, compiles each by itself. Turn it off while you work at one of them.
+option(SHOAL_JOINED_SOURCES "Compile several sources of a target at once" OFF)
 set(SHOAL_SOURCES_COMPILED_AT_ONCE 6)
+# shoal_join_sources(TARGET)
+function(shoal_join_sources target)
+  if(SHOAL_JOINED_SOURCES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${SHOAL_SOURCES_COMPILED_AT_ONCE})
+    # A source that another one includes looks like a header to GCC, which warns of its nameless namespaces.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
 
 # Floating point must give the same bits everywhere (invariant I1): no fused multiply-add behind our back.
 add_compile_options(-ffp-contract=off)
 
+# What one clone compiled serves another one on the same machine: paths below the sources count as relative.
 find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${SHOAL_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${SHOAL_CCACHE})
 endif()
 
 # shoal_add_library(NAME SOURCES file... [DEPENDS target...]): a static library with our warnings, included from the root.
@@ -48,6 +57,7 @@ function(shoal_add_library name)
   target_compile_options(${name} PRIVATE ${SHOAL_WARNINGS})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS})
+  shoal_join_sources(${name})
   if("shoal_proto" IN_LIST ARG_DEPENDS)
     shoal_use_precompiled_headers(${name} shoal_proto)
   else()
@@ -75,10 +85,8 @@ function(shoal_add_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
   shoal_use_precompiled_headers(${name} shoal_test_headers)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(SHOAL_JOINED_TESTS AND NOT ARG_SEPARATE)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${SHOAL_SOURCES_COMPILED_AT_ONCE})
-    # A source that another one includes looks like a header to GCC, which warns of its nameless namespaces.
-    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  if(NOT ARG_SEPARATE)
+    shoal_join_sources(${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)

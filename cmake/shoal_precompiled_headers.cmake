@@ -16,7 +16,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(-fpch-preprocess)
 endif()
 if(SHOAL_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${SHOAL_CCACHE})
+  list(INSERT CMAKE_CXX_COMPILER_LAUNCHER 1 CCACHE_SLOPPINESS=pch_defines,time_macros)
 endif()
 
 # GCC refuses headers that were compiled with other macros, which these two options define: all sources get the first

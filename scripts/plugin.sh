@@ -23,6 +23,7 @@ build_base = $repository/build/pytorch
 egg_base = $repository/build/pytorch
 END
 run_logged plugin env PATH="/usr/lib/ccache:$repository/build/venv/bin:$PATH" MAX_JOBS="$jobs" \
+  CCACHE_BASEDIR="$repository" CCACHE_NOHASHDIR=1 \
   DIST_EXTRA_CONFIG="$repository/build/pytorch/setuptools.cfg" build/venv/bin/python -m pip install \
   --disable-pip-version-check --no-build-isolation --no-compile --no-deps --no-index --force-reinstall ./pytorch ||
   die "the Python package could not be built; see the lines above."

@@ -8,10 +8,6 @@
 namespace shoal::scheduler {
 namespace {
 
-double Share(uint64_t part_ns, uint64_t whole_ns) {
-  return whole_ns == 0 ? 0 : std::min(1.0, static_cast<double>(part_ns) / static_cast<double>(whole_ns));
-}
-
 uint64_t PerOp(uint64_t ns, uint64_t ops) { return ns / std::max<uint64_t>(ops, 1); }
 
 // The lower one of the two in the middle. There is at least one.

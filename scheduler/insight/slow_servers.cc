@@ -14,8 +14,6 @@ bool IsPossible(const ServerWaitReport& report) {
          });
 }
 
-double Share(uint64_t part, uint64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
-
 }  // namespace
 
 void SlowServers::OnReport(JobRank rank, const ServerWaitReport& report, uint64_t heartbeat_ns, Now now) {

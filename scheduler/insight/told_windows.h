@@ -24,6 +24,11 @@ inline constexpr uint64_t kLongestLengthNs = 60 * kNsPerS;
 // Another cause of one that was reported is reported after this time.
 inline constexpr uint64_t kNextCauseNs = 10 * kNsPerS;
 
+// Of a window's time, or of what happened in it: from 0 to 1.
+inline double Share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
+}
+
 // Of a time on this scheduler's clock that is past.
 inline uint64_t UnixMsOf(uint64_t monotonic_ns, Now now) {
   const uint64_t ago_ms = (now.monotonic_ns - std::min(monotonic_ns, now.monotonic_ns)) / kNsPerMs;

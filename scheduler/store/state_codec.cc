@@ -174,7 +174,7 @@ GroupOpening Decode(const v1::StoredOpening& stored) {
   opening.epoch = Epoch(stored.epoch());
   opening.credit_chunks = stored.credit_chunks();
   opening.look_ahead_chunks = stored.look_ahead_chunks();
-  opening.link = FromMessage(stored.link());
+  opening.link = shoal::FromMessage(stored.link());
   opening.busiest_port = stored.busiest_port() >= 1 ? stored.busiest_port() : 1;
   opening.busiest_link = stored.busiest_link() > 0 ? stored.busiest_link() : opening.busiest_port;
   for (const v1::StoredGroupRequest& request : stored.answered()) {
@@ -224,7 +224,7 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   group.max_chunk_bytes = stored.max_chunk_bytes();
   group.wire = *wire;
   group.node_reduce = *node_reduce;
-  for (const v1::Shard& shard : stored.shards()) group.shards.push_back(FromMessage(shard));
+  for (const v1::Shard& shard : stored.shards()) group.shards.push_back(shoal::FromMessage(shard));
   for (const v1::StoredExclusion& excluded : stored.excluded()) {
     group.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation()), excluded.refusal()});
   }

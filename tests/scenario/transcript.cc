@@ -103,7 +103,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return text.str();
 }
 
-absl::Status WriteFile(const std::string& path, const std::string& text) {
+absl::Status WriteTranscript(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();

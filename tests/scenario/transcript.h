@@ -6,7 +6,8 @@
 //   a line that was said
 //   another
 //
-// The output ends with an empty line. In the manner of etcd-io/raft's testdata. Pure, but for ReadFile and WriteFile.
+// The output ends with an empty line. In the manner of etcd-io/raft's testdata. Pure, but for ReadFile and
+// WriteTranscript.
 #ifndef SHOAL_TESTS_SCENARIO_TRANSCRIPT_H_
 #define SHOAL_TESTS_SCENARIO_TRANSCRIPT_H_
 
@@ -38,7 +39,7 @@ std::string LineDifference(const std::string& expected, const std::string& actua
 
 // NotFound, Unavailable: the file can't be read, or written.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
-absl::Status WriteFile(const std::string& path, const std::string& text);
+absl::Status WriteTranscript(const std::string& path, const std::string& text);
 
 }  // namespace shoal
 

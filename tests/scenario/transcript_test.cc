@@ -47,7 +47,7 @@ TEST_P(TranscriptTest, IsWhatTheProcessesSay) {
   const std::string now = TranscriptText(*transcript);
   EXPECT_EQ(now.find("ARE WRONG"), std::string::npos) << now;
   if (std::getenv(kRewrite) != nullptr) {
-    ASSERT_TRUE(WriteFile(GetParam(), now).ok());
+    ASSERT_TRUE(WriteTranscript(GetParam(), now).ok());
     return;
   }
   EXPECT_TRUE(*recorded == now) << GetParam() << " (-) differs from what the processes say now (+):\n"

@@ -7,7 +7,7 @@
 namespace shoal {
 namespace {
 
-constexpr uint64_t kTimeoutNs = 2 * kNsPerS;
+constexpr uint64_t kCallTimeoutNs = 2 * kNsPerS;
 constexpr size_t kMostAtOnce = kMaxGroupsToldAtOnce / 4;  // of each of three kinds
 constexpr size_t kMostReasonBytes = 300;                  // what the scheduler keeps of it
 
@@ -68,7 +68,7 @@ void ClosedGroups::Tick(const MemberId& member, Now now, MembershipActions* acti
                        .failures = failures_.StartTelling(kMostAtOnce),
                        .committed_groups = CommittedOf(closed)};
   for (const Closed& each : closed) call.groups.push_back(each.group);
-  call_ = calls_->Start(CallOwner::kClosedGroups, std::move(call), now.monotonic_ns + kTimeoutNs, actions);
+  call_ = calls_->Start(CallOwner::kClosedGroups, std::move(call), now.monotonic_ns + kCallTimeoutNs, actions);
 }
 
 uint64_t ClosedGroups::NextDeadlineNs() const {

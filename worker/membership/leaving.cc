@@ -9,7 +9,7 @@
 namespace shoal {
 namespace {
 
-constexpr uint64_t kTimeoutNs = 2 * kNsPerS;
+constexpr uint64_t kLeaveTimeoutNs = 2 * kNsPerS;
 // So many schedulers that do not lead are asked in a row: the next one may be the only one that is not cut off from the
 // leader. Then all are asked again: where none leads, another one soon does, and many ranks may leave meanwhile.
 constexpr uint32_t kAskedAtOnce = 4;
@@ -19,7 +19,7 @@ constexpr uint64_t kPauseNs = 250 * kNsPerMs;
 
 void Leaving::Begin(LeaveJobCall what, Now now, MembershipActions* actions) {
   what_ = std::move(what);
-  deadline_ns_ = now.monotonic_ns + kTimeoutNs;
+  deadline_ns_ = now.monotonic_ns + kLeaveTimeoutNs;
   wait_ = WaitReport(now.monotonic_ns, deadline_ns_);
   repeated_ = false;
   refusals_ = 0;
@@ -28,7 +28,7 @@ void Leaving::Begin(LeaveJobCall what, Now now, MembershipActions* actions) {
 
 void Leaving::Tell(Now now, MembershipActions* actions) {
   // One that is not answered leaves time for another over new connections.
-  const uint64_t until_ns = repeated_ ? deadline_ns_ : std::min(now.monotonic_ns + kTimeoutNs / 2, deadline_ns_);
+  const uint64_t until_ns = repeated_ ? deadline_ns_ : std::min(now.monotonic_ns + kLeaveTimeoutNs / 2, deadline_ns_);
   call_ = calls_->Start(CallOwner::kLeaving, what_, until_ns, actions);
 }
 
