@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-sanitizers test-cluster demo dist wheel bench bench-kernels soak mutants chaos upgrade-check format clean
+.PHONY: help setup build test test-long test-sanitizers test-cluster demo dist wheel bench bench-kernels soak mutants chaos upgrade-check format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -11,8 +11,11 @@ setup:  ## install what build and test need: Debian packages (as root or with su
 build:  ## set up, compile: programs in build/bin, library in build/lib, the PyTorch plugin in build/venv
 	@scripts/build.sh
 
-test: build  ## build, then run every test that needs no GPU
+test: build  ## build, then run the tests that every commit has to pass
 	@scripts/test.sh
+
+test-long: build  ## build, then run those that search or take long: fuzzers, chaos, stragglers, RDMA (as root, half an hour): tests/results/
+	@scripts/test_long.sh
 
 test-sanitizers: setup  ## build with address, undefined and thread sanitizers and run tests with them; clang-tidy (hours)
 	@scripts/test_sanitizers.sh

@@ -119,6 +119,7 @@ def test_ranks_in_a_chain_delay_a_tree_and_do_not_slow_it():
     assert more[1] <= 1.05 * more[0]
 
 
+@pytest.mark.long
 def test_no_layout_of_gpu_nodes_beats_its_bound():
     fabric = gpu_nodes.fabric(gpu_nodes.RING_BETWEEN_S, gpu_nodes.MESSAGE_COST_S)
     rails = [(fabric, layout) for servers in (48, 64) for layout in gpu_nodes.rails(servers)]

@@ -33,7 +33,9 @@ def needs_root() -> None:
 
 
 @pytest.mark.timeout(700)
-@pytest.mark.parametrize(("nodes", "ranks"), [(1, 2), (2, 4)], ids=["one node", "rails"])
+@pytest.mark.parametrize(
+    ("nodes", "ranks"), [(1, 2), pytest.param(2, 4, marks=pytest.mark.long)], ids=["one node", "rails"]
+)
 def test_training_ends_with_the_same_weights_whatever_is_killed(needs_root: None, nodes: int, ranks: int):
     shape = Shape(nodes=nodes, ranks=ranks, servers=3, steps=320, model=SMALL_MODEL, lease_ttl_ms=LEASE_TTL_MS)
     undisturbed = train(ROOT, PROGRAMS, shape, [], LIMIT_S, print)

@@ -42,6 +42,7 @@ class Before:
     """Made before a run; `left()` after it names what is there now and was not."""
 
     def __init__(self) -> None:
+        self.processes = set(processes_of(os.getpid()))
         self.shared_memory = set(SHARED_MEMORY.iterdir())
         self.namespaces: list[int] = []
 
@@ -50,7 +51,7 @@ class Before:
         self.namespaces = [os.dup(each) for each in namespaces]
 
     def left(self, folder: pathlib.Path) -> list[str]:
-        found = [f"process {pid}" for pid in processes_of(os.getpid())]
+        found = [f"process {pid}" for pid in processes_of(os.getpid()) if pid not in self.processes]
         found += processes_in(self.namespaces)
         # Other programs use the machine too: theirs is mapped by somebody who lives.
         found += [

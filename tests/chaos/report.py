@@ -246,8 +246,8 @@ def finding_lines() -> list[str]:
     return [
         "## What was found",
         "",
-        "Each was found on real programs and mended; the schedule says what happened. `make test` runs them. Seeds of"
-        " the simulator find the same, as the deliberate bug that is named shows, or there is the reason why they"
+        "Each was found on real programs and mended; the schedule says what happened. `make test-long` runs them. Seeds"
+        " of the simulator find the same, as the deliberate bug that is named shows, or there is the reason why they"
         " can't.",
         "",
         *table(["schedule", "clause of failover.md", "found by the simulator"], rows),

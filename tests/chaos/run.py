@@ -46,6 +46,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shape", choices=shape.SHAPES, default="full")
     parser.add_argument("--kinds", default="", help=f"only these faults, separated by commas: {', '.join(KINDS)}")
+    parser.add_argument("--often", default="", help="half of the faults are of these, separated by commas")
     parser.add_argument("--no-faults", action="store_true", help="nothing is broken: what the rig itself is worth")
     parser.add_argument("--only", type=pathlib.Path, help="a written schedule, instead of a drawn one")
     parser.add_argument("--shrink", action="store_true", help="reduce the schedule, if it fails, to its last faults")
@@ -72,10 +73,10 @@ def choose_schedule(options: argparse.Namespace) -> schedule.Schedule:
     chosen = shape.SHAPES[options.shape]
     if options.no_faults:
         return schedule.Schedule(chosen, (), options.seed, options.minutes * 60)
-    kinds = set(filter(None, options.kinds.split(","))) or None
-    if kinds and (unknown := kinds - set(KINDS)):
+    kinds, often = (frozenset(filter(None, names.split(","))) for names in (options.kinds, options.often))
+    if unknown := (kinds | often) - set(KINDS):
         raise ValueError(f"there are no faults {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
-    return schedule.draw_schedule(options.seed, options.minutes * 60, chosen, kinds)
+    return schedule.draw_schedule(options.seed, options.minutes * 60, chosen, kinds or None, often=often)
 
 
 def summary(outcome: Outcome) -> str:

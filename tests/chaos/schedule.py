@@ -65,15 +65,17 @@ def duration(kind: Kind, left_s: float, source: random.Random) -> float:
 
 
 def draw_schedule(
-    seed: int, seconds: float, shape: Shape, only: set[str] | None = None, calm_s: float = 0.0
-) -> Schedule:
+    seed: int, seconds: float, shape: Shape, only: set[str] | None = None, calm_s: float = 0.0,
+    often: frozenset[str] = frozenset(),
+) -> Schedule:  # fmt: skip
     """Episodes of overlapping faults with a calm after each, about `seconds` in all. `only`: names of kinds; no others.
+    `often`: one of these in every other choice, where it fits.
 
     Of the pairs (this fault, one that begins while it is open or healing) those come first that came least so far.
     """
     source = random.Random(f"chaos {seed}")
     kinds = [kind for kind in kinds_for(shape) if only is None or kind.name in only]
-    drawn = Drawn(shape, kinds, source)
+    drawn = Drawn(shape, kinds, source, often)
     at_s, longest_calm_s = 1.0, calm_s or longest_calm_of(shape)
     while kinds and at_s + longest_calm_s < seconds:
         episode = drawn.episode(at_s, seconds - longest_calm_s)
@@ -85,8 +87,8 @@ def draw_schedule(
 class Drawn:
     """The faults drawn so far, and how often each pair of kinds met."""
 
-    def __init__(self, shape: Shape, kinds: list[Kind], source: random.Random):
-        self.shape, self.kinds, self.source = shape, kinds, source
+    def __init__(self, shape: Shape, kinds: list[Kind], source: random.Random, often: frozenset[str]):
+        self.shape, self.kinds, self.source, self.often = shape, kinds, source, often
         self.phases = Phases.of_lease(shape.lease_s)
         self.faults: list[Fault] = []
         self.met: Counter[tuple[str, str]] = Counter()
@@ -124,6 +126,8 @@ class Drawn:
         enders = self.source.random() < JOB_ENDERS
         fit = [kind for kind in self.kinds if kind.shortest_s <= max(room_s, MOST_BEYOND_S)] or self.kinds
         kinds = [kind for kind in fit if enders or not kind.ends_jobs] or fit
+        if self.often and self.source.random() < 0.5:  # without any, a seed is what it always was
+            kinds = [kind for kind in fit if kind.name in self.often] or kinds
         counts = {kind.name: sum(self.met[other.kind, kind.name] for other in meets) for kind in kinds}
         if not meets:
             counts = {kind.name: self.count[kind.name] for kind in kinds}

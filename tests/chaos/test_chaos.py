@@ -58,6 +58,7 @@ def run(*options: str, timeout_s: float) -> subprocess.CompletedProcess:
     return subprocess.run([*RUN, *options], capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(SECONDS + START_AND_END_S)
 def test_chaos_of_a_fixed_seed_breaks_nothing_that_failover_promises():
     options = ["--seed", str(SEED), "--minutes", str(SECONDS / 60), "--shape", "small"]
@@ -68,6 +69,7 @@ def test_chaos_of_a_fixed_seed_breaks_nothing_that_failover_promises():
     assert int(match.group(1)) >= SECONDS / 20 and int(match.group(2)) > 10 * SECONDS
 
 
+@pytest.mark.long
 def test_i10_what_once_ended_a_job_is_survived():
     """The schedules run side by side: most of their time is waiting."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
@@ -77,6 +79,7 @@ def test_i10_what_once_ended_a_job_is_survived():
         assert done.returncode == 0, f"{name}:\n{done.stdout[-5000:]}\n{done.stderr[-10000:]}"
 
 
+@pytest.mark.long
 def test_f18_a_payload_that_was_changed_can_be_told_from_the_logs(tmp_path: pathlib.Path):
     faults = tuple(Fault("payload-corrupt", 3.0, 8.0, server, amount=0.2) for server in SHAPES["small"].server_names)
     written = tmp_path / "changed.json"
@@ -130,10 +133,11 @@ def test_a_run_that_is_killed_takes_its_programs_along():
     ("options", "complaint"),
     [
         (["--kinds", "sabotage"], "there are no faults sabotage"),
+        (["--often", "sabotage"], "there are no faults sabotage"),
         (["--only", str(SCHEDULES / "none.json")], "No such file"),
         (["--without", "eyes", "--no-faults"], "there are no checkers eyes"),
     ],
-    ids=["kind", "file", "checker"],
+    ids=["kind", "often", "file", "checker"],
 )
 def test_what_can_not_be_run_is_refused(options: list[str], complaint: str):
     done = run(*options, timeout_s=60)

@@ -110,6 +110,13 @@ def test_only_the_kinds_that_were_asked_for_are_drawn():
     assert {fault.kind for fault in drawn.faults} == {"server-kill", "node-silent"}
 
 
+def test_half_of_the_faults_are_of_the_kinds_that_shall_come_often():
+    drawn = draw_schedule(1, 3600, SHAPES["full"], often=frozenset({"open-rank-kill"}))
+    deaths = sum(fault.kind == "open-rank-kill" for fault in drawn.faults)
+    assert 0.35 < deaths / len(drawn.faults) < 0.65
+    assert len({fault.kind for fault in drawn.faults}) > 10, "the others come as well"
+
+
 @pytest.mark.parametrize(
     ("fault", "complaint"),
     [

@@ -20,7 +20,7 @@ LIST = pathlib.Path(__file__).with_name("sanitized_tests.txt")
 SANITIZED_TESTS = [line for line in LIST.read_text().splitlines() if not line.startswith("#")]
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def fuzzers():
     # A session of its own: where the test runs out of time, the compilers end as well.
     build = subprocess.Popen([ROOT / "scripts/fuzz.sh"], stdin=subprocess.DEVNULL, start_new_session=True)
@@ -33,6 +33,8 @@ def fuzzers():
     assert code == 0, "scripts/fuzz.sh failed; see above"
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("fuzzers")
 @pytest.mark.timeout(SECONDS + 1800)  # the first test also builds
 @pytest.mark.parametrize("target", TARGETS)
 def test_nothing_that_is_sent_harms(target: str, tmp_path: pathlib.Path):
@@ -49,6 +51,8 @@ def test_nothing_that_is_sent_harms(target: str, tmp_path: pathlib.Path):
         pytest.fail(f"{run.stderr[-6000:]}\n\nRun it again: {how}", pytrace=False)
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("fuzzers")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", SANITIZED_TESTS)
 def test_sanitizers_find_nothing(name: str):

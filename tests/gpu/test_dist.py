@@ -104,6 +104,7 @@ def test_a_job_runs_in_a_root_that_has_nothing_else(bundle: pathlib.Path, tmp_pa
             process.stdout.close()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(torch.cuda.is_available(), reason="with a CUDA device the checks are to be run, not this")
 def test_one_command_compiles_the_plugin_and_says_what_can_not_run_here(bundle: pathlib.Path, tmp_path: pathlib.Path):
@@ -133,6 +134,7 @@ def test_the_tests_of_its_checks_can_be_collected(bundle: pathlib.Path):
             assert re.search(r"\d+(/\d+)? tests? collected", done.stdout), done.stdout
 
 
+@pytest.mark.long
 def test_the_rates_are_measured_on_a_cpu_as_well(tmp_path: pathlib.Path):
     command = [sys.executable, ROOT / "bench/gpu/all_reduce_rates.py", "--largest", str(1 << 20)]
     subprocess.run([*command, "--output", tmp_path / "rates.json"], check=True, timeout=300)

@@ -29,6 +29,7 @@ def open_groups(cluster: Cluster) -> list[str]:
     return [group["name"] for job in jobs for group in job["groups"]]
 
 
+@pytest.mark.long
 def test_f1_thousands_of_closed_groups_cost_the_oldest_one_nothing(cluster: Cluster, tmp_path: pathlib.Path):
     state = tmp_path / "state"
     scheduler = cluster.start_scheduler("--state-file", str(state), lease_ttl_ms=1500)

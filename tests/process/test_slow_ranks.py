@@ -100,12 +100,14 @@ def test_a_rank_with_a_slow_link_is_named(cluster: Cluster):
     wait_for_slow(cluster, {SLOW: "slow-link"})
 
 
+@pytest.mark.long
 def test_a_rank_that_gets_results_late_is_named(cluster: Cluster):
     cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT, RATE_MBIT / 4)
     start_perf(cluster, {}, "-b", "1M")
     wait_for_slow(cluster, {SLOW: "slow-reader"})
 
 
+@pytest.mark.long
 def test_two_slow_ranks_are_named_with_their_causes(cluster: Cluster):
     cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT / 2, burst_kib=4)
     start_perf(cluster, {1: pause(8)}, "-b", "2M", *pause())
@@ -113,6 +115,7 @@ def test_two_slow_ranks_are_named_with_their_causes(cluster: Cluster):
     wait_for_metric(cluster, slow=2)
 
 
+@pytest.mark.long
 def test_what_is_over_is_told(cluster: Cluster):
     cluster.network.shape_link(cluster.network.workers[SLOW], RATE_MBIT / 2, burst_kib=4)
     ranks = start_perf(cluster, {}, "-b", "4M")
@@ -124,6 +127,7 @@ def test_what_is_over_is_told(cluster: Cluster):
     assert "server-slow" not in {event["kind"] for event in cluster.events()}, "all servers waited for that rank"
 
 
+@pytest.mark.long
 def test_a_server_with_a_slow_link_is_named(cluster: Cluster):
     slow = cluster.network.servers[1]
     name = slow.name
@@ -141,6 +145,7 @@ def test_a_server_with_a_slow_link_is_named(cluster: Cluster):
     ranks[0].wait_for_line(rf"{who} job \"perf\" does not count it as slow any more")
 
 
+@pytest.mark.long
 def test_a_slow_way_from_one_rank_to_one_server_is_named(cluster: Cluster):
     node, server = cluster.network.workers[SLOW], cluster.network.servers[1]
     slow_down_way(node, server, RATE_MBIT / 10)
@@ -168,6 +173,7 @@ def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
         wait_for_metric(cluster, slow=1)
 
 
+@pytest.mark.long
 def test_on_one_node_without_servers_a_rank_that_computes_for_longer_is_named():
     with one_node_cluster() as cluster:
         ranks = start_slow_job(cluster, "auto")
@@ -178,12 +184,14 @@ def test_on_one_node_without_servers_a_rank_that_computes_for_longer_is_named():
         wait_for_late(cluster, 40)
 
 
+@pytest.mark.long
 def test_on_one_node_without_servers_equal_ranks_are_not_named():
     with one_node_cluster() as cluster:
         options = ["-c", "0", "-b", "256K", *pause(), "-n", str(round(600 / TIME_FACTOR))]
         end_silent_run(cluster, [cluster.start_perf_rank(rank, RANKS, *options) for rank in range(RANKS)])
 
 
+@pytest.mark.long
 def test_a_rank_of_a_node_that_computes_for_longer_is_named_where_ranks_of_a_node_reduce_first():
     with linked_cluster(2, 2, ranks_per_node=2) as linked:
         linked.start_scheduler(lease_ttl_ms=SHORT_LEASE_MS)
@@ -221,6 +229,7 @@ def end_silent_run(cluster: Cluster, ranks: list[Process]) -> None:
     assert not [event for event in cluster.events() if event["kind"].endswith("-slow")], cluster.events()
 
 
+@pytest.mark.long
 def test_equal_ranks_with_queued_ops_are_not_named(cluster: Cluster):
     # A rank and a colocated server on each worker's node, and shares that differ: 300 ops take 13 seconds.
     end_silent_run(cluster, start_perf(cluster, {}, *QUEUED, *OPS))
@@ -232,16 +241,19 @@ def four_servers():
         yield linked
 
 
+@pytest.mark.long
 def test_equal_ranks_with_queued_ops_on_as_many_servers_are_not_named(four_servers: Cluster):
     end_silent_run(four_servers, start_perf(four_servers, {}, *QUEUED, *OPS))
 
 
+@pytest.mark.long
 def test_a_rank_with_a_slow_link_is_named_where_ops_are_queued(four_servers: Cluster):
     four_servers.network.shape_link(four_servers.network.workers[SLOW], RATE_MBIT / 2)
     start_perf(four_servers, {}, *QUEUED)
     wait_for_slow(four_servers, {SLOW: "slow-link"})
 
 
+@pytest.mark.long
 def test_two_ranks_with_slow_links_are_named_where_ops_are_queued(four_servers: Cluster):
     for rank in (1, SLOW):
         four_servers.network.shape_link(four_servers.network.workers[rank], RATE_MBIT / 2)
@@ -249,10 +261,12 @@ def test_two_ranks_with_slow_links_are_named_where_ops_are_queued(four_servers: 
     wait_for_slow(four_servers, {1: "slow-link", SLOW: "slow-link"})
 
 
+@pytest.mark.long
 def test_a_rank_that_computes_for_longer_is_named_where_ops_are_queued(four_servers: Cluster):
     start_perf(four_servers, {SLOW: pause()}, "-b", "256K", "--in-flight", "4")
     wait_for_slow(four_servers, {SLOW: "late-compute"})
 
 
+@pytest.mark.long
 def test_equal_ranks_and_servers_are_not_named(cluster: Cluster):
     end_silent_run(cluster, start_perf(cluster, {}, "-b", "1M", *pause(), *OPS))

@@ -47,7 +47,7 @@ def train(hook: str) -> list[torch.Tensor]:
         ("none", 1e-6, "auto"),
         ("fp16", 1e-3, "off"),
         ("bf16", 1e-2, "off"),
-        ("power_sgd", 1e-3, "off"),
+        pytest.param("power_sgd", 1e-3, "off", marks=pytest.mark.long),
         ("power_sgd", 1e-3, "auto"),
     ],
 )

@@ -38,7 +38,7 @@ def reduce_while_compared(scheduler: str) -> str:
     device_under_test.reduce_first(cuda)
     tensors = [torch.ones(1000), cuda.on_device(torch.ones(1000))]
     ended = torch.zeros(1)
-    command = [str(SHOALCTL), "--scheduler", scheduler, "verify", os.environ["SHOAL_JOB_NAME"], "--seconds", "0.5"]
+    command = [str(SHOALCTL), "--scheduler", scheduler, "verify", os.environ["SHOAL_JOB_NAME"], "--seconds", "2"]
     verify = subprocess.Popen(command, stdout=subprocess.PIPE, text=True) if dist.get_rank() == 0 else None
     while ended.item() == 0:
         for tensor in tensors:

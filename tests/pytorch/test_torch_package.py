@@ -66,6 +66,7 @@ def test_a_source_distribution_has_every_header(unpacked):
         assert not own, f"{source.name} uses files of the repository: {own}"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_wheel_is_built_from_a_source_distribution_alone(unpacked, tmp_path):
     # The compiler's cache finds what it compiled elsewhere when paths below this folder do not count.

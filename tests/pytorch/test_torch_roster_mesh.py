@@ -131,7 +131,8 @@ def test_a_rank_that_is_lost_before_the_first_op_is_seen_to_be(cluster, store):
     results = run(cluster, store, 4, lose_a_rank_before_the_first_op, expect_failures=True)
     assert isinstance(results[3], Failure) and results[3].kind == "Died"
     assert not any(isinstance(result, Failure) for result in results[:3]), results
-    assert max(results[:3]) < 2 * TIME_FACTOR
+    # Who does not see it waits for the group's timeout, of half a minute.
+    assert max(results[:3]) < 15 * TIME_FACTOR
 
 
 def lose_a_rank_in_the_exchange(_make_group: Callable, store_port: int) -> tuple[float, str]:

@@ -240,6 +240,7 @@ def test_demo_interrupted_leaves_nothing_behind(cluster, number):
     interrupt_demo(f"demo-{os.getpid()}-{number.name}", number, steps=100000, part="2")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not HAS_LINKS, reason="needs root, ip and tc")
 def test_demo_interrupted_on_its_links_leaves_nothing_behind(cluster):
     interrupt_demo(f"demo-{os.getpid()}-links", signal.SIGINT, steps=3, part="4")

@@ -104,11 +104,11 @@ class Training:
     ("version", "group", "inside", "ranks"),
     [
         (NIGHTLY, "native", "ddp", 1),
-        (NIGHTLY, "shoal", "local_sgd", 1),
-        (NIGHTLY, "shoal", "diloco", 1),
-        (NIGHTLY, "shoal", "hsdp", 2),
+        pytest.param(NIGHTLY, "shoal", "local_sgd", 1, marks=pytest.mark.long),
+        pytest.param(NIGHTLY, "shoal", "diloco", 1, marks=pytest.mark.long),
+        pytest.param(NIGHTLY, "shoal", "hsdp", 2, marks=pytest.mark.long),
         (RELEASE, "shoal", "flat", 1),
-        (RELEASE, "shoal", "hsdp", 2),
+        pytest.param(RELEASE, "shoal", "hsdp", 2, marks=pytest.mark.long),
     ],
 )
 @pytest.mark.timeout(300)

@@ -55,6 +55,7 @@ def outcomes(tmp_path_factory) -> dict[str, dict]:
     return found | {"": {"said": result.stdout, "status": result.returncode}}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(LIMIT_S + 60)
 @pytest.mark.parametrize("name", CHECKS)
 def test_in_the_guest(outcomes: dict[str, dict], name: str):

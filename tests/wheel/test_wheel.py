@@ -243,6 +243,7 @@ def without_plugins(venv: pathlib.Path) -> Iterator[pathlib.Path]:
 IMPORT = "import shoal; print('plugin', shoal._C.__file__)"
 
 
+@pytest.mark.long
 def test_a_plugin_for_another_torch_is_compiled_once(without_plugins, tmp_path, processes):
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": f"/usr/lib/ccache:{os.environ['PATH']}"}
     plugin = plugin_module()
