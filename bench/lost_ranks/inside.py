@@ -34,6 +34,8 @@ OPS = 12
 KILL_AFTER = 4  # ops
 # Above the ops before.
 MOST_MEDIAN_S, MOST_S = 0.5, 1.0
+# From the kill until the scheduler tells that the rank is lost.
+MOST_NOTICED_S = 0.3
 
 
 def start_rank(cluster: Cluster, index: int) -> Process:
@@ -67,6 +69,7 @@ def kill_once(moments: random.Random, with_server: bool) -> dict:
         time.sleep(moments.uniform(0, statistics.median(op["seconds"] for op in ops_of(ranks[0]))))
         victim = moments.choice([rank for rank in ranks if rank != 0])
         ranks.pop(victim).process.kill()
+        killed_at_s = time.time()
         if with_server:
             time.sleep(moments.uniform(0, 1))
             moments.choice(list(servers.values())).process.kill()
@@ -74,11 +77,13 @@ def kill_once(moments: random.Random, with_server: bool) -> dict:
             process.wait_for_line("^group (over|refused)")
         told = [ops_of(process) for process in ranks.values()]
         before = statistics.median(op["seconds"] for ops in told for op in ops[1:KILL_AFTER])
+        [lost_ms] = [int(event["at_unix_ms"]) for event in cluster.events() if event["kind"] == "rank-lost"]
         return {
             "with_server": with_server,
             "failed": sum(OPS - len(ops) for ops in told),
             "differ": sum(len({op["digest"] for op in of_ranks}) > 1 for of_ranks in zip(*told, strict=False)),
             "mixed": sum(op["least"] < op["most"] for op in told[0]),
+            "noticed_s": lost_ms / 1000 - killed_at_s,
             "before_s": before,
             "longest_s": max((op["seconds"] for ops in told for op in ops[KILL_AFTER:]), default=0.0),
         }
@@ -93,6 +98,9 @@ def wrong(results: list[dict]) -> list[str]:
     for with_server in (False, True):
         longer = [r["longest_s"] - r["before_s"] for r in results if r["with_server"] == with_server]
         which = "with a server" if with_server else "a rank alone"
+        noticed_s = max(r["noticed_s"] for r in results if r["with_server"] == with_server)
+        if noticed_s > MOST_NOTICED_S:
+            found.append(f"{which}: it was noticed after {noticed_s:.2f} s")
         if statistics.median(longer) > MOST_MEDIAN_S:
             found.append(f"{which}: an op took {statistics.median(longer):.2f} s longer in the median")
         if max(longer) > MOST_S:
@@ -109,6 +117,8 @@ def page_of(report: dict) -> str:
         rows.append(
             f"| {'a rank, and a server in the same second' if with_server else 'a rank'} | {len(chosen)} |"
             f" {sum(result['failed'] for result in chosen)} | {sum(result['mixed'] for result in chosen)} |"
+            f" {statistics.median(result['noticed_s'] for result in chosen):.2f}"
+            f" ({max(result['noticed_s'] for result in chosen):.2f}) |"
             f" {statistics.median(result['before_s'] for result in chosen):.2f} |"
             f" {statistics.median(longer):.2f} | {max(longer):.2f} |"
         )
@@ -121,9 +131,10 @@ def page_of(report: dict) -> str:
         f"{RANKS} ranks and {SERVERS} servers, each on a node of its own with a link of {RATE_MBIT} Mbit/s, reduce"
         f" 25 MiB of float32 {OPS} times in a group that goes on without lost ranks. {verdict}.",
         "",
-        "| killed | runs | ops that failed | ops whose chunks have different contributors | an op before, s |"
+        "| killed | runs | ops that failed | ops whose chunks have different contributors |"
+        " noticed after, s: median (most) | an op before, s |"
         " the longest op after it takes longer by, s: median | most |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
         *rows,
         "",
     ]
