@@ -82,7 +82,7 @@ absl::StatusOr<uint64_t> Predict(const PlanOptions& options, const LinkFacts& li
   const FlowPlan flow = PlanFlow(load, link, 0, options.port_buffer_bytes);
   // Of the first rank of a node, whose part is the largest.
   const uint64_t elements = NodePart(options.bytes / sizeof(float), options.ranks, 0).count;
-  const absl::StatusOr<BucketPlan> cut = MakeBucketPlan(elements, DataType::kFloat32, flow.chunk_bytes);
+  const absl::StatusOr<BucketPlan> cut = MakeBucketPlan(elements, WireCodec(DataType::kFloat32), flow.chunk_bytes);
   if (!cut.ok()) return cut.status();
   const uint64_t chunk_elements = std::min<uint64_t>(cut->elements_per_chunk, elements);
   return PredictOpNs({.bytes = elements * sizeof(float),

@@ -21,21 +21,18 @@ uint32_t BucketPlan::ElementCount(ChunkNumber chunk) const {
   return static_cast<uint32_t>(std::min<uint64_t>(elements_per_chunk, element_count - FirstElement(chunk)));
 }
 
-absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, DataType type, uint32_t max_chunk_bytes) {
+absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, WireCodec codec, uint32_t max_chunk_bytes) {
   if (element_count == 0) return absl::InvalidArgumentError("a bucket needs at least one element");
   if (max_chunk_bytes < kMinChunkBytes || max_chunk_bytes > kMaxChunkBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the chunk size of ", max_chunk_bytes, " bytes is not between ",
                                                    kMinChunkBytes, " and ", kMaxChunkBytes));
   }
-  const uint64_t element_bytes = DataTypeSize(type);
-  if (element_count > kMaxBucketBytes / element_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a bucket of ", element_count, " elements of ", element_bytes,
-                                                   " bytes has more than ", kMaxBucketBytes >> 30,
+  if (element_count > codec.ElementsIn(kMaxBucketBytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("a bucket of ", element_count, " elements of ", WireCodecName(codec),
+                                                   " has more than ", kMaxBucketBytes >> 30,
                                                    " GiB: reduce the tensor in parts"));
   }
-  const uint64_t alignment_elements = kChunkAlignmentBytes / element_bytes;
-  const uint64_t max_elements = max_chunk_bytes / kChunkAlignmentBytes * alignment_elements;
-  uint64_t pieces = DivideUp(element_count, max_elements);
+  uint64_t pieces = DivideUp(element_count, codec.ElementsIn(max_chunk_bytes));
   constexpr uint64_t kMostWholeDeals = kMaxChunksPerBucket / kDealUnit;
   if (pieces >= kDealUnit && pieces <= kMostWholeDeals * kDealUnit) pieces = RoundUp(pieces, kDealUnit);
   if (pieces > kMaxChunksPerBucket) {
@@ -43,7 +40,7 @@ absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, DataType type,
                                                    kMaxChunksPerBucket, " chunks of ", max_chunk_bytes,
                                                    " bytes: use larger chunks"));
   }
-  const uint64_t per_chunk = RoundUp(DivideUp(element_count, pieces), alignment_elements);
+  const uint64_t per_chunk = RoundUp(DivideUp(element_count, pieces), codec.alignment_elements());
   return BucketPlan{.element_count = element_count,
                     .elements_per_chunk = static_cast<uint32_t>(per_chunk),
                     .chunk_count = static_cast<uint32_t>(DivideUp(element_count, per_chunk))};

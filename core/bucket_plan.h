@@ -3,20 +3,19 @@
 // The plan depends on the bucket and on the group's chunk size alone, never on the shard map: all ranks cut alike, also
 // while the map changes. Pieces are equal but for the last, start at multiples of 64 bytes, and their number is a
 // multiple of kDealUnit where there are that many (unless rounding to 64 bytes saves a piece), so that a deal over 1,
-// 2, 3, 4, 6, 8, 12 or 24 servers is even.
+// 2, 3, 4, 6, 8, 12 or 24 servers is even. Bytes are those on the wire.
 #ifndef SHOAL_CORE_BUCKET_PLAN_H_
 #define SHOAL_CORE_BUCKET_PLAN_H_
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "core/dtype.h"
 #include "core/ids.h"
+#include "core/wire_codec.h"
 
 namespace shoal {
 
 inline constexpr uint32_t kDealUnit = 24;
-inline constexpr uint32_t kChunkAlignmentBytes = 64;
 inline constexpr uint32_t kMinChunkBytes = 1024;
 inline constexpr uint32_t kMaxChunkBytes = 16u << 20;
 // The smallest chunk that is chosen by itself (core/flow_plan.h).
@@ -41,7 +40,7 @@ struct BucketPlan {
 
 // `max_chunk_bytes` is an upper bound for a chunk, between kMinChunkBytes and kMaxChunkBytes.
 // InvalidArgument: no elements, chunk size out of range, more than kMaxBucketBytes or kMaxChunksPerBucket.
-absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, DataType type, uint32_t max_chunk_bytes);
+absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, WireCodec codec, uint32_t max_chunk_bytes);
 
 }  // namespace shoal
 

@@ -93,15 +93,15 @@ absl::Status CheckPayloadFields(const FrameHeader& header) {
       header.chunk_elements > header.bucket_elements - header.first_element) {
     return absl::InvalidArgumentError("the frame's chunk reaches beyond its bucket");
   }
-  if (header.chunk_elements > kMaxChunkBytes / DataTypeSize(header.dtype)) {
+  if (header.chunk_elements > header.codec.ElementsIn(kMaxChunkBytes)) {
     return absl::InvalidArgumentError("the frame's chunk is larger than any chunk may be");
   }
   if (header.chunk.value() >= kMaxChunksPerBucket) {
     return absl::InvalidArgumentError("the frame's chunk number is out of range");
   }
-  if (!CanReduce(header.dtype, header.reduce_op)) {
+  if (!CanReduce(header.codec.tensor_type(), header.reduce_op)) {
     return absl::InvalidArgumentError(absl::StrCat("the frame asks for premul-sum of ",
-                                                   std::string(DataTypeName(header.dtype)),
+                                                   std::string(DataTypeName(header.codec.tensor_type())),
                                                    ", which only floating types have"));
   }
   if (!std::isfinite(header.premul_factor)) return absl::InvalidArgumentError("the frame's factor is not finite");
@@ -139,7 +139,7 @@ FrameHeaderBytes EncodeHeader(const FrameHeader& header) {
       .Put(kMagic)
       .Put(kWireVersion)
       .Put(static_cast<uint8_t>(header.type))
-      .Put(static_cast<uint8_t>(header.dtype))
+      .Put(static_cast<uint8_t>(header.codec.wire_type()))
       .Put(static_cast<uint8_t>(header.reduce_op))
       .Put(header.group.value())
       .Put(header.epoch.value())
@@ -155,7 +155,8 @@ FrameHeaderBytes EncodeHeader(const FrameHeader& header) {
       .Put(header.contributors)
       .Put(header.payload_crc32c)
       .Put(static_cast<uint8_t>(header.refusal))
-      .Put(static_cast<uint8_t>((header.narrowed ? kNarrowed : 0) | (header.scaled_to_all ? kScaledToAll : 0)))
+      .Put(static_cast<uint8_t>((header.codec.is_identity() ? 0 : kNarrowed) |
+                                (header.scaled_to_all ? kScaledToAll : 0)))
       .Put(static_cast<uint8_t>(header.in_one_go ? 1 : 0))
       .Put(header.in_flight);
   return bytes;
@@ -198,7 +199,6 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   if (!reduce_op.has_value()) return absl::InvalidArgumentError("the frame's reduce op is unknown");
   FrameHeader header;
   header.type = static_cast<FrameType>(type);
-  header.dtype = *dtype;
   header.reduce_op = *reduce_op;
   header.group = GroupId(reader.Get<uint64_t>());
   header.epoch = Epoch(reader.Get<uint64_t>());
@@ -217,13 +217,15 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   if (!IsRefusal(refusal)) return absl::InvalidArgumentError("the frame's refusal is unknown");
   header.refusal = static_cast<Refusal>(refusal);
   const uint8_t flags = reader.Get<uint8_t>();
-  header.narrowed = (flags & kNarrowed) != 0;
-  header.scaled_to_all = (flags & kScaledToAll) != 0;
-  const bool is_half = header.dtype == DataType::kFloat16 || header.dtype == DataType::kBfloat16;
-  if (flags > (kNarrowed | kScaledToAll) || (header.narrowed && !is_half)) {
+  const std::optional<WireCodec> codec =
+      (flags & kNarrowed) != 0 ? WireCodec::Float32As(*dtype) : std::optional(WireCodec(*dtype));
+  if (flags > (kNarrowed | kScaledToAll) || !codec.has_value()) {
     return absl::InvalidArgumentError("the frame says that its float32 numbers were narrowed, but not to 16 bits");
   }
-  if (header.scaled_to_all && (header.reduce_op != ReduceOp::kSum || !CanReduce(header.dtype, ReduceOp::kPremulSum))) {
+  header.codec = *codec;
+  header.scaled_to_all = (flags & kScaledToAll) != 0;
+  if (header.scaled_to_all &&
+      (header.reduce_op != ReduceOp::kSum || !CanReduce(header.codec.tensor_type(), ReduceOp::kPremulSum))) {
     return absl::InvalidArgumentError("the frame asks for a scaled sum of what is no sum of floating numbers");
   }
   header.in_one_go = reader.Get<uint8_t>() == 1;  // a measurement's: other values say no

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
 #include "core/ids.h"
+#include "core/wire_codec.h"
 
 namespace shoal {
 
@@ -86,7 +87,7 @@ inline constexpr int kRefusalCount = 0 SHOAL_REFUSALS(X);
 std::string_view FrameTypeName(FrameType type);
 std::string_view RefusalName(Refusal refusal);
 
-// Fields that a type does not use are zero. Units: elements of `dtype`, never bytes.
+// Fields that a type does not use are zero. Units: elements, never bytes.
 struct FrameHeader {
   FrameType type = FrameType::kBye;
   GroupId group;
@@ -104,21 +105,23 @@ struct FrameHeader {
   uint64_t first_element = 0;
   uint32_t chunk_elements = 0;
   ChunkNumber chunk;
-  Rank rank;  // of the worker that this message is from or for
-  DataType dtype = DataType::kFloat32;
+  Rank rank;        // of the worker that this message is from or for
+  WireCodec codec;  // kPush, kResult: of the payload
   ReduceOp reduce_op = ReduceOp::kSum;
   Refusal refusal = Refusal::kNone;  // kGroupFailed: kGroupLackedMemory, or none
   double premul_factor = 1.0;        // kPremulSum only
   // How many contributions are in the payload; kPush: 0, or so many as are in a result that is handed over.
   uint32_t contributors = 0;
   uint32_t payload_crc32c = 0;  // 0: not computed; the transport's business
-  bool narrowed = false;        // kPush, kResult: the tensor is float32, and `dtype` is what it is sent as
   // kPush, of a sum: where it has the contributions of some ranks alone, it is scaled up to all of the group.
   bool scaled_to_all = false;
   bool in_one_go = false;  // kPush: the rank waited for nothing between the first chunk of the op and this one
   // kPush: how many chunks of the group the rank has in flight with this one, to all servers, or the most that fits; 0:
   // nothing more is there yet that it could push to this server, or it does not say.
   uint8_t in_flight = 0;
+
+  // kPush, kResult.
+  uint64_t payload_bytes() const { return codec.WireBytes(chunk_elements); }
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };

@@ -8,9 +8,8 @@ namespace {
 
 // Factors are compared by their bits: 0.0 and -0.0 give different results, and which rank's is taken must not matter.
 bool SameBucket(const OpRecord& record, const FrameHeader& push) {
-  return record.plan.element_count == push.bucket_elements && record.dtype == push.dtype &&
-         record.narrowed == push.narrowed && record.reduce_op == push.reduce_op &&
-         record.scaled_to_all == push.scaled_to_all &&
+  return record.plan.element_count == push.bucket_elements && record.codec == push.codec &&
+         record.reduce_op == push.reduce_op && record.scaled_to_all == push.scaled_to_all &&
          std::bit_cast<uint64_t>(record.premul_factor) == std::bit_cast<uint64_t>(push.premul_factor);
 }
 
@@ -35,14 +34,13 @@ Refusal OpLedger::Admit(const FrameHeader& push, const OpRecord** record) {
     return ChunkFitsPlan(cell.plan, push) ? Refusal::kNone : Refusal::kMalformed;
   }
   if (!MayPushOp(push.op, watermark_)) return Refusal::kNoSlot;
-  const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(push.bucket_elements, push.dtype, max_chunk_bytes_);
+  const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(push.bucket_elements, push.codec, max_chunk_bytes_);
   if (!plan.ok() || !ChunkFitsPlan(*plan, push)) return Refusal::kMalformed;
   if (uncommitted_chunks_ + plan->chunk_count > kMaxUncommittedChunks) return Refusal::kNoSlot;
   uncommitted_chunks_ += plan->chunk_count;
   cell.op = push.op;
   cell.plan = *plan;
-  cell.dtype = push.dtype;
-  cell.narrowed = push.narrowed;
+  cell.codec = push.codec;
   cell.reduce_op = push.reduce_op;
   cell.premul_factor = push.premul_factor;
   cell.scaled_to_all = push.scaled_to_all;

@@ -12,6 +12,7 @@
 #include "core/bucket_plan.h"
 #include "core/frame.h"
 #include "core/ids.h"
+#include "core/wire_codec.h"
 
 namespace shoal {
 
@@ -34,8 +35,7 @@ inline bool MayPushOp(OpNumber op, OpNumber commit_watermark) {
 struct OpRecord {
   OpNumber op;  // 0: the record is free
   BucketPlan plan;
-  DataType dtype = DataType::kFloat32;  // on the wire
-  bool narrowed = false;                // the ranks' tensors are float32
+  WireCodec codec;
   ReduceOp reduce_op = ReduceOp::kSum;
   double premul_factor = 1.0;
   bool scaled_to_all = false;  // FrameHeader's

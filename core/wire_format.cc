@@ -1,16 +1,6 @@
 #include "core/wire_format.h"
 
 namespace shoal {
-namespace {
-
-constexpr WireFormat kWireFormats[] = {WireFormat::kAsIs, WireFormat::kFloat16, WireFormat::kBfloat16};
-
-}  // namespace
-
-DataType TypeOnWire(WireFormat wire, DataType tensor) {
-  if (wire == WireFormat::kAsIs || tensor != DataType::kFloat32) return tensor;
-  return static_cast<DataType>(wire);
-}
 
 std::string_view WireFormatName(WireFormat wire) {
   switch (wire) {

@@ -1,5 +1,6 @@
 // How a group's fp32 tensors are sent: unchanged, or as 16-bit numbers that servers accumulate in fp32 and round once.
-// Other tensors are always sent unchanged. It is part of a group's identity: all its ranks must give the same.
+// Other tensors are always sent unchanged (core/wire_codec.h). It is part of a group's identity: all its ranks must
+// give the same.
 //
 // The numbers are those of the 16-bit type (core/dtype.h) and part of the control plane and of the public C header:
 // never renumber. Values; any thread.
@@ -20,8 +21,7 @@ enum class WireFormat : uint8_t {
   kBfloat16 = static_cast<uint8_t>(DataType::kBfloat16),
 };
 
-// What the elements of such a tensor are on the wire.
-DataType TypeOnWire(WireFormat wire, DataType tensor);
+inline constexpr WireFormat kWireFormats[] = {WireFormat::kAsIs, WireFormat::kFloat16, WireFormat::kBfloat16};
 
 // "none", "fp16", "bf16": the names that users read and type.
 std::string_view WireFormatName(WireFormat wire);

@@ -80,12 +80,8 @@ class Case {
   // The same on all ranks of the group and in every run, different for every tensor.
   TestData DataOf(NumberKind kind, uint64_t round, uint64_t tensor) const {
     const uint64_t group = options_.split.GroupOf(options_.rank);  // whatever came from another one is wrong
-    return {kind,
-            StableHash({static_cast<uint64_t>(kind), round, tensor, result_.element_count, group}),
-            result_.dtype,
-            result_.op,
-            session_->group_size(),
-            options_.wire};
+    return {kind, StableHash({static_cast<uint64_t>(kind), round, tensor, result_.element_count, group}),
+            WireCodec(result_.dtype, options_.wire), result_.op, session_->group_size()};
   }
 
   absl::StatusOr<Session::Op> Start(uint64_t tensor) {

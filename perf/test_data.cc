@@ -266,18 +266,21 @@ void FillAs(const TestData& test, uint32_t rank, std::byte* data, uint64_t eleme
 }  // namespace
 
 void FillContribution(const TestData& test, uint32_t rank, std::byte* data, uint64_t element_count) {
-  WithNumberFormat(test.dtype, [&]<typename Format>(Format) { FillAs<Format>(test, rank, data, element_count); });
+  WithNumberFormat(test.codec.tensor_type(),
+                   [&]<typename Format>(Format) { FillAs<Format>(test, rank, data, element_count); });
 }
 
 CheckOutcome CheckResult(const TestData& test, const std::byte* data, uint64_t element_count) {
   using Float32 = NumberFormat<DataType::kFloat32>;
-  const DataType on_wire = TypeOnWire(test.wire, test.dtype);
-  if (on_wire != test.dtype) {
-    return on_wire == DataType::kFloat16
-               ? CheckAs<Float32, NumberFormat<DataType::kFloat16>>(test, data, element_count)
-               : CheckAs<Float32, NumberFormat<DataType::kBfloat16>>(test, data, element_count);
+  switch (test.codec.format()) {
+    case WireFormat::kAsIs:
+      break;
+    case WireFormat::kFloat16:
+      return CheckAs<Float32, NumberFormat<DataType::kFloat16>>(test, data, element_count);
+    case WireFormat::kBfloat16:
+      return CheckAs<Float32, NumberFormat<DataType::kBfloat16>>(test, data, element_count);
   }
-  return WithNumberFormat(test.dtype,
+  return WithNumberFormat(test.codec.tensor_type(),
                           [&]<typename Format>(Format) { return CheckAs<Format, Format>(test, data, element_count); });
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/dtype.h"
-#include "core/wire_format.h"
+#include "core/wire_codec.h"
 
 namespace shoal {
 
@@ -24,10 +24,9 @@ enum class NumberKind : uint8_t {
 struct TestData {
   NumberKind kind = NumberKind::kSmallIntegers;
   uint64_t seed = 0;
-  DataType dtype = DataType::kFloat32;
+  WireCodec codec;  // of the ranks' tensors: contributions count as they were sent
   ReduceOp op = ReduceOp::kSum;
-  uint32_t rank_count = 1;              // at least 1
-  WireFormat wire = WireFormat::kAsIs;  // of the group: narrowed float32 contributions count as they were sent
+  uint32_t rank_count = 1;  // at least 1
 };
 
 // Writes the contribution of `rank`: `element_count` elements at `data`.

@@ -1,22 +1,23 @@
-// Conversion of fp32 numbers to 16 bits and back: what a group with a 16-bit wire sends instead of fp32.
+// Conversion between the elements of a tensor and what crosses the wire (core/wire_codec.h): the only way from one to
+// the other. A codec that is the identity copies.
 //
 // To 16 bits it rounds to nearest even (float16 beyond 65504 becomes infinite, after rounding); to fp32 it is exact.
 // Every NaN becomes the canonical one. An element's bits do not depend on the processor, the length or the alignment.
-// Pure functions, any thread, no allocation. `type` is kFloat16 or kBfloat16; input and output must not overlap.
+// Pure functions, any thread, no allocation. Memory of any alignment; input and output must not overlap.
 #ifndef SHOAL_REDUCE_CONVERT_H_
 #define SHOAL_REDUCE_CONVERT_H_
 
 #include <cstddef>
 
-#include "core/dtype.h"
+#include "core/wire_codec.h"
 
 namespace shoal {
 
-// `input` holds element_count fp32 numbers, `output` takes as many 16-bit ones.
-void NarrowFloat32(DataType type, const std::byte* input, std::byte* output, size_t element_count);
+// `tensor` holds codec.TensorBytes(element_count), `wire` takes codec.WireBytes(element_count).
+void Encode(WireCodec codec, const std::byte* tensor, std::byte* wire, size_t element_count);
 
 // The other way.
-void WidenToFloat32(DataType type, const std::byte* input, std::byte* output, size_t element_count);
+void Decode(WireCodec codec, const std::byte* wire, std::byte* tensor, size_t element_count);
 
 }  // namespace shoal
 

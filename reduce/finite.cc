@@ -51,13 +51,14 @@ void AddSquares(const std::byte* data, uint64_t element_count, std::array<double
   *sums = local;
 }
 
-void AddSquaresOf16Bits(DataType dtype, const std::byte* data, uint64_t element_count,
+void AddSquaresOf16Bits(WireFormat format, const std::byte* data, uint64_t element_count,
                         std::array<double, kLanes>* sums) {
+  const WireCodec codec(DataType::kFloat32, format);
   std::array<float, kBlockElements> wide;
   auto* const wide_bytes = reinterpret_cast<std::byte*>(wide.data());
   for (uint64_t begin = 0; begin < element_count; begin += kBlockElements) {
     const uint64_t count = std::min(kBlockElements, element_count - begin);
-    WidenToFloat32(dtype, data + begin * sizeof(uint16_t), wide_bytes, count);
+    Decode(codec, data + codec.WireBytes(begin), wide_bytes, count);
     AddSquares<float>(wide_bytes, count, sums);
   }
 }
@@ -89,8 +90,10 @@ double SquareSum(DataType dtype, const std::byte* data, uint64_t element_count) 
       AddSquares<double>(data, element_count, &sums);
       break;
     case DataType::kFloat16:
+      AddSquaresOf16Bits(WireFormat::kFloat16, data, element_count, &sums);
+      break;
     case DataType::kBfloat16:
-      AddSquaresOf16Bits(dtype, data, element_count, &sums);
+      AddSquaresOf16Bits(WireFormat::kBfloat16, data, element_count, &sums);
       break;
     default:
       break;

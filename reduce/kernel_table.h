@@ -19,7 +19,8 @@ inline constexpr int kReduceOps = 6;
 using ReduceKernel = void (*)(const std::byte* const* inputs, size_t input_count, std::byte* output,
                               size_t element_count, double premul_factor, uint32_t ranks_per_input);
 
-// The contract of NarrowFloat32() and WidenToFloat32() in convert.h, in the default floating point environment.
+// The contract of Encode() and Decode() in convert.h for float32 on a 16-bit wire, in the default floating point
+// environment.
 using ConvertKernel = void (*)(const std::byte* input, std::byte* output, size_t element_count);
 struct ConvertKernels {
   ConvertKernel narrow;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cfenv>
+#include <cstring>
 
 #ifdef __SSE2__
 #include <xmmintrin.h>
@@ -57,9 +58,17 @@ TableList ListRunnable() {
   return list;
 }
 
-const ConvertKernels& ConvertKernelsFor(DataType type) {
-  const KernelTable& table = *RunnableKernels()[0];
-  return type == DataType::kFloat16 ? table.float16 : table.bfloat16;
+// nullptr: nothing is converted.
+const ConvertKernels* ConvertKernelsFor(WireFormat format) {
+  switch (format) {
+    case WireFormat::kAsIs:
+      return nullptr;
+    case WireFormat::kFloat16:
+      return &RunnableKernels()[0]->float16;
+    case WireFormat::kBfloat16:
+      return &RunnableKernels()[0]->bfloat16;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -74,19 +83,30 @@ const char* ReduceKernelName() { return RunnableKernels()[0]->name; }
 void Reduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, std::byte* output, size_t element_count) {
   if (inputs.empty() || element_count == 0) return;
   const KernelTable& table = *RunnableKernels()[0];
-  const ReduceKernel kernel = table.kernels[static_cast<int>(spec.dtype) - 1][static_cast<int>(spec.op) - 1];
+  const auto type = static_cast<int>(spec.codec.wire_type());
+  const ReduceKernel kernel = table.kernels[type - 1][static_cast<int>(spec.op) - 1];
   const DefaultFloatEnvironment environment;
   kernel(inputs.data(), inputs.size(), output, element_count, spec.premul_factor, spec.ranks_per_input);
 }
 
-void NarrowFloat32(DataType type, const std::byte* input, std::byte* output, size_t element_count) {
+void Encode(WireCodec codec, const std::byte* tensor, std::byte* wire, size_t element_count) {
+  const ConvertKernels* const kernels = ConvertKernelsFor(codec.format());
+  if (kernels == nullptr) {
+    std::memcpy(wire, tensor, codec.WireBytes(element_count));
+    return;
+  }
   const DefaultFloatEnvironment environment;
-  ConvertKernelsFor(type).narrow(input, output, element_count);
+  kernels->narrow(tensor, wire, element_count);
 }
 
-void WidenToFloat32(DataType type, const std::byte* input, std::byte* output, size_t element_count) {
+void Decode(WireCodec codec, const std::byte* wire, std::byte* tensor, size_t element_count) {
+  const ConvertKernels* const kernels = ConvertKernelsFor(codec.format());
+  if (kernels == nullptr) {
+    std::memcpy(tensor, wire, codec.WireBytes(element_count));
+    return;
+  }
   const DefaultFloatEnvironment environment;
-  ConvertKernelsFor(type).widen(input, output, element_count);
+  kernels->widen(wire, tensor, element_count);
 }
 
 }  // namespace shoal

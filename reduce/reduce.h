@@ -12,13 +12,14 @@
 #include <span>
 
 #include "core/dtype.h"
+#include "core/wire_codec.h"
 
 namespace shoal {
 
 inline constexpr size_t kMaxReduceInputs = 4096;
 
 struct ReduceSpec {
-  DataType dtype = DataType::kFloat32;
+  WireCodec codec;  // inputs and output are as it has them on the wire
   ReduceOp op = ReduceOp::kSum;
   double premul_factor = 1.0;    // kPremulSum only
   uint32_t ranks_per_input = 1;  // kAvg only: of so many ranks each input is the sum
@@ -26,7 +27,7 @@ struct ReduceSpec {
 
 // output[i] = op over inputs[0][i], inputs[1][i], ...; the divisor of kAvg is the number of ranks. `output` may be one
 // of the inputs, but must not overlap one in part. Between 1 and kMaxReduceInputs inputs of element_count elements
-// each, of at least 1 and together at most kMaxReduceInputs ranks. CanReduce(spec.dtype, spec.op) holds.
+// each, of at least 1 and together at most kMaxReduceInputs ranks. CanReduce(spec.codec.tensor_type(), spec.op) holds.
 void Reduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, std::byte* output, size_t element_count);
 
 // "avx512", "avx2" or "portable": the kernels that this processor runs (chosen once, by cpuid).

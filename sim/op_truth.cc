@@ -115,12 +115,12 @@ std::vector<std::byte> ReduceAll(const ReduceSpec& spec, const std::vector<std::
   inputs.reserve(contributions.size());
   for (const std::vector<std::byte>& contribution : contributions) inputs.push_back(contribution.data());
   std::vector<std::byte> result(contributions.front().size());
-  Reduce(spec, inputs, result.data(), result.size() / DataTypeSize(spec.dtype));
+  Reduce(spec, inputs, result.data(), result.size() / DataTypeSize(spec.codec.tensor_type()));
   return result;
 }
 
 std::vector<std::byte> ReduceAnyBits(const OpPlan& plan, const SumOrder& order) {
-  const ReduceSpec whole{.dtype = plan.dtype, .op = plan.reduce_op, .premul_factor = plan.premul_factor};
+  const ReduceSpec whole{.codec = WireCodec(plan.dtype), .op = plan.reduce_op, .premul_factor = plan.premul_factor};
   const bool has_rails = order.sums.size() > 1;
   // The factor is in the sums of the nodes, and an average is divided in the end, by the number of all ranks.
   ReduceSpec of_node = whole;
@@ -134,7 +134,7 @@ std::vector<std::byte> ReduceAnyBits(const OpPlan& plan, const SumOrder& order) 
     sums.push_back(ReduceAll(of_node, contributions));
   }
   if (!has_rails) return sums.front();
-  ReduceSpec of_nodes = {.dtype = plan.dtype, .op = plan.reduce_op};
+  ReduceSpec of_nodes = {.codec = WireCodec(plan.dtype), .op = plan.reduce_op};
   of_nodes.ranks_per_input = static_cast<uint32_t>(order.sums.front().size());
   if (plan.reduce_op == ReduceOp::kPremulSum) of_nodes.op = ReduceOp::kSum;
   return ReduceAll(of_nodes, sums);
@@ -220,7 +220,8 @@ std::vector<std::byte> ScaledResult(const OpPlan& plan, const SumOrder& order, u
   std::vector<std::vector<std::byte>> contributions;
   for (const uint32_t rank : order.sums[0]) contributions.push_back(Contribution(plan, rank));
   const double factor = static_cast<double>(ranks) / static_cast<double>(contributions.size());
-  return ReduceAll({.dtype = plan.dtype, .op = ReduceOp::kPremulSum, .premul_factor = factor}, contributions);
+  return ReduceAll({.codec = WireCodec(plan.dtype), .op = ReduceOp::kPremulSum, .premul_factor = factor},
+                   contributions);
 }
 
 }  // namespace shoal::sim

@@ -55,7 +55,7 @@ void RogueProcess::SendSomething(PeerId peer) {
       if (random.Chance(700'000)) header.type = FrameType::kPush;
       // Nearly always a wrong one: it may end this connection and no other.
       if (random.Chance(100'000)) header.payload_crc32c = static_cast<uint32_t>(random.Next());
-      const uint64_t fitting = header.chunk_elements * DataTypeSize(header.dtype);
+      const uint64_t fitting = header.payload_bytes();
       const uint64_t bytes =
           random.Chance(700'000) && fitting <= payload_.size() ? fitting : random.Between(1, payload_.size());
       transport_->Send(peer, EncodeHeader(header), std::span(payload_).first(bytes), ++tokens_).IgnoreError();

@@ -59,15 +59,15 @@ std::string NameOf(const SimMeeting& meeting, size_t rank) {
 
 std::string Describe(const LocalOp& op) {
   return absl::StrCat("call ", op.number.value(), ": ", std::string(ReduceOpName(op.reduce_op)), " of ",
-                      op.element_count, " elements of ", std::string(DataTypeName(op.dtype)), " (factor ",
+                      op.element_count, " elements of ", std::string(DataTypeName(op.codec.tensor_type())), " (factor ",
                       op.premul_factor, ", bits ", absl::Hex(std::bit_cast<uint64_t>(op.premul_factor)), ", wire ",
-                      std::string(WireFormatName(op.wire)),
+                      std::string(WireFormatName(op.codec.format())),
                       op.other_nodes ? ", with other nodes)" : ", on this node alone)");
 }
 
 bool Agree(const LocalOp& a, const LocalOp& b) {
-  return a.number == b.number && a.element_count == b.element_count && a.dtype == b.dtype &&
-         a.reduce_op == b.reduce_op && a.wire == b.wire && a.other_nodes == b.other_nodes &&
+  return a.number == b.number && a.element_count == b.element_count && a.codec == b.codec &&
+         a.reduce_op == b.reduce_op && a.other_nodes == b.other_nodes &&
          (a.reduce_op != ReduceOp::kPremulSum ||
           std::bit_cast<uint64_t>(a.premul_factor) == std::bit_cast<uint64_t>(b.premul_factor));
 }
@@ -79,27 +79,20 @@ ElementRange PartOf(const SimMeeting& meeting, uint64_t number, size_t rank) {
 
 // The sum over all ranks of some elements, into the tensor of one.
 void ReduceInto(const SimMeeting& meeting, uint64_t number, const LocalOp& op, ElementRange elements) {
-  const DataType type = TypeOnWire(op.wire, op.dtype);
-  const size_t wide_bytes = DataTypeSize(op.dtype);
-  const size_t bytes = DataTypeSize(type);
+  const WireCodec codec = op.codec;
   std::vector<std::vector<std::byte>> contributions;
   std::vector<const std::byte*> inputs;
   for (const SimMember& member : meeting.members) {
-    const std::byte* const start = member.ops[number].contribution.data() + elements.first * wide_bytes;
-    std::vector<std::byte>& contribution = contributions.emplace_back(start, start + elements.count * wide_bytes);
-    if (type != op.dtype) NarrowFloat32(type, start, contribution.data(), elements.count);
+    std::vector<std::byte>& contribution = contributions.emplace_back(codec.WireBytes(elements.count));
+    Encode(codec, member.ops[number].contribution.data() + codec.TensorBytes(elements.first), contribution.data(),
+           elements.count);
     inputs.push_back(contribution.data());
   }
-  ReduceSpec spec{.dtype = type, .op = op.reduce_op, .premul_factor = op.premul_factor};
+  ReduceSpec spec{.codec = codec, .op = op.reduce_op, .premul_factor = op.premul_factor};
   if (op.other_nodes && op.reduce_op == ReduceOp::kAvg) spec.op = ReduceOp::kSum;
-  std::vector<std::byte> sum(elements.count * bytes);
+  std::vector<std::byte> sum(codec.WireBytes(elements.count));
   Reduce(spec, inputs, sum.data(), elements.count);
-  std::byte* const tensor = op.data + elements.first * wide_bytes;
-  if (type != op.dtype) {
-    WidenToFloat32(type, sum.data(), tensor, elements.count);
-  } else {
-    std::memcpy(tensor, sum.data(), sum.size());
-  }
+  Decode(codec, sum.data(), op.data + codec.TensorBytes(elements.first), elements.count);
 }
 
 }  // namespace
@@ -140,7 +133,7 @@ class SimLocalReduce : public LocalReduce {
     const Place& place = places_.at(op.group);
     SimMember& member = place.member();
     if (member.failure.has_value()) return Tell(LocalOpEnded{op.group, op.ticket, member.failure->status});
-    const size_t bytes = op.element_count * DataTypeSize(op.dtype);
+    const size_t bytes = op.codec.TensorBytes(op.element_count);
     member.ops.push_back({.op = op, .contribution = {op.data, op.data + bytes}});
     node_->Stir(place.meeting);
   }
@@ -152,9 +145,8 @@ class SimLocalReduce : public LocalReduce {
       SimOp& op = member.ops[number];
       if (op.op.ticket != ticket) continue;
       // Kept where the contribution was, which nobody reads there any more.
-      const size_t bytes = DataTypeSize(op.op.dtype);
-      std::memcpy(op.contribution.data() + first_element * bytes, op.op.data + first_element * bytes,
-                  element_count * bytes);
+      const size_t offset = op.op.codec.TensorBytes(first_element);
+      std::memcpy(op.contribution.data() + offset, op.op.data + offset, op.op.codec.TensorBytes(element_count));
       op.published_elements = first_element + element_count - PartOf(*place.meeting, number, place.rank).first;
     }
     node_->Stir(place.meeting);
@@ -344,10 +336,10 @@ class SimLocalReduce : public LocalReduce {
     }
     for (uint32_t rank = 0; rank < meeting.members.size() && op.other_nodes; ++rank) {
       const ElementRange part = PartOf(meeting, number, rank);
-      const size_t bytes = DataTypeSize(op.dtype);
+      const size_t offset = op.codec.TensorBytes(part.first);
       const SimOp& theirs = meeting.members[rank].ops[number];
       if (rank == place.rank) continue;
-      std::memcpy(op.data + part.first * bytes, theirs.contribution.data() + part.first * bytes, part.count * bytes);
+      std::memcpy(op.data + offset, theirs.contribution.data() + offset, op.codec.TensorBytes(part.count));
     }
     ++own.ended;
     Tell(LocalOpEnded{own.handle, op.ticket, absl::OkStatus()});

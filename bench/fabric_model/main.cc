@@ -108,7 +108,8 @@ absl::Status Check(Options* options) {
     servers.credit_chunks = plan.credit_chunks;
     if (servers.window_chunks == 0) servers.window_chunks = plan.look_ahead_chunks;
   }
-  return MakeBucketPlan(training.bucket_bytes / training.inside.ranks, DataType::kUint8, servers.chunk_bytes).status();
+  return MakeBucketPlan(training.bucket_bytes / training.inside.ranks, WireCodec(DataType::kUint8), servers.chunk_bytes)
+      .status();
 }
 
 int Main(int argument_count, char** arguments) {

@@ -20,7 +20,7 @@ class ServerRun {
   ServerRun(Fabric* fabric, const Training& training, const ServerLayout& layout)
       : fabric_(*fabric), training_(training), layout_(layout) {
     const BucketPlan plan =
-        *MakeBucketPlan(training.bucket_bytes / training.inside.ranks, DataType::kUint8, layout.chunk_bytes);
+        *MakeBucketPlan(training.bucket_bytes / training.inside.ranks, WireCodec(DataType::kUint8), layout.chunk_bytes);
     for (uint32_t i = 0; i < plan.chunk_count; ++i) chunk_bytes_.push_back(plan.ElementCount(ChunkNumber(i)));
     AddNodes();
     DealAll();

@@ -111,7 +111,7 @@ void PrintBounds(const Place& place, size_t input_count, int rounds, bool first)
   const size_t words = input_count * bytes / sizeof(uint64_t);
   volatile uint64_t sink = 0;
   const auto reduce = [&](DataType type, std::byte* to) {
-    Reduce({type, ReduceOp::kSum, 1.0}, inputs, to, bytes / DataTypeSize(type));
+    Reduce({WireCodec(type), ReduceOp::kSum, 1.0}, inputs, to, bytes / DataTypeSize(type));
   };
   const double read = static_cast<double>(input_count * bytes);
   std::vector<Candidate> candidates = {

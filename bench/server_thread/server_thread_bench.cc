@@ -50,7 +50,7 @@ class Job {
  public:
   Job(uint64_t id, uint32_t ranks, uint64_t tensor_bytes, const TokenKey& key)
       : id_(id), flow_(PlanFlow(EvenPortLoad(ranks, 1), WithinOneNode(), 0)) {
-    plan_ = MakeBucketPlan(tensor_bytes / sizeof(float), DataType::kFloat32, flow_.chunk_bytes).value();
+    plan_ = MakeBucketPlan(tensor_bytes / sizeof(float), WireCodec(DataType::kFloat32), flow_.chunk_bytes).value();
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       GroupToken token{.job = JobId(id),
                        .group = GroupId(id),

@@ -6,8 +6,8 @@
 namespace shoal {
 namespace {
 
-// A part of a job begins at a multiple of so many elements, which is aligned for every type.
-constexpr uint64_t kStepElements = 64;
+// A part of a job begins at a multiple of so many elements, which is aligned for every codec.
+constexpr uint64_t kStepElements = WireCodec::kMaxAlignmentElements;
 
 }  // namespace
 
@@ -62,11 +62,11 @@ uint64_t InlineReducer::TakeTurn(Queue* queue, uint64_t bytes) {
 
 uint64_t InlineReducer::SumPart(Queue* queue, uint64_t bytes) {
   const ReduceJob& job = queue->jobs[queue->first];
-  const uint64_t element_bytes = DataTypeSize(job.spec.dtype);
-  const uint64_t row_bytes = element_bytes * job.inputs.size();
-  const uint64_t allowed = std::max<uint64_t>(bytes / row_bytes / kStepElements, 1) * kStepElements;
+  const WireCodec codec = job.spec.codec;
+  const uint64_t step_bytes = codec.WireBytes(kStepElements) * job.inputs.size();
+  const uint64_t allowed = std::max<uint64_t>(bytes / step_bytes, 1) * kStepElements;
   const uint64_t elements = std::min<uint64_t>(allowed, job.elements - queue->done_elements);
-  const uint64_t offset = queue->done_elements * element_bytes;
+  const uint64_t offset = codec.WireBytes(queue->done_elements);
   inputs_.clear();
   for (const std::byte* const input : job.inputs) inputs_.push_back(input + offset);
   Reduce(job.spec, inputs_, job.output + offset, elements);
@@ -76,7 +76,7 @@ uint64_t InlineReducer::SumPart(Queue* queue, uint64_t bytes) {
     ++queue->first;
     queue->done_elements = 0;
   }
-  return elements * row_bytes;
+  return codec.WireBytes(elements) * job.inputs.size();
 }
 
 std::span<const uint64_t> InlineReducer::Poll() {

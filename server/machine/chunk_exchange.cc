@@ -22,15 +22,14 @@ FrameHeader ResultHeader(const ServerGroup& group, const ChunkSlot& slot, const 
           .first_element = op.plan.FirstElement(slot.chunk()),
           .chunk_elements = op.plan.ElementCount(slot.chunk()),
           .chunk = slot.chunk(),
-          .dtype = op.dtype,
+          .codec = op.codec,
           .reduce_op = op.reduce_op,
           .premul_factor = op.premul_factor,
-          .contributors = slot.contributors(),
-          .narrowed = op.narrowed};
+          .contributors = slot.contributors()};
 }
 
 ReduceSpec SpecOf(const ServerGroup& group, const OpRecord& op) {
-  ReduceSpec spec{.dtype = op.dtype,
+  ReduceSpec spec{.codec = op.codec,
                   .op = op.reduce_op,
                   .premul_factor = op.premul_factor,
                   .ranks_per_input = group.ranks_per_contribution()};
@@ -107,7 +106,7 @@ bool ChunkExchange::TryAccept(uint32_t group_index, const ServerGroup::PendingPu
   group.lateness().OnLanding(header.rank);
   actions->push_back(AcceptAction{.offer = push.offer,
                                   .offset = group.BufferOffset(index, header.rank),
-                                  .bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype),
+                                  .bytes = header.payload_bytes(),
                                   .token = groups_.Operation(group_index, index, header.rank).Pack(),
                                   .into_slot = is_result});
   if (begins && group.MayHaveResultsOf(header.op)) {
@@ -154,7 +153,7 @@ bool ChunkExchange::OnLanded(SlotOperation operation, const TransportEvent& even
   const uint32_t elements = record == nullptr ? 0 : record->plan.ElementCount(slot.chunk());
   if (status.ok() && record != nullptr) {
     ++contributions_landed_;
-    bytes_in_ += uint64_t{elements} * DataTypeSize(record->dtype);
+    bytes_in_ += record->codec.WireBytes(elements);
     if (!slot.HasResultOf(rank)) {
       group.lateness().OnContribution(operation.slot, slot.op(), rank, slot.landed_count(), now);
     }
@@ -194,7 +193,7 @@ bool ChunkExchange::OnReduced(SlotOperation operation, Now now, ServerActions* a
 }
 
 void ChunkExchange::NoteSmallOp(const OpRecord& record, Now now) {
-  if (record.plan.element_count * DataTypeSize(record.dtype) <= kSmallOpBytes) last_small_op_ns_ = now.monotonic_ns;
+  if (record.codec.WireBytes(record.plan.element_count) <= kSmallOpBytes) last_small_op_ns_ = now.monotonic_ns;
 }
 
 void ChunkExchange::FindReceivers(const ServerGroup& group, const ChunkSlot& slot) {
@@ -222,7 +221,7 @@ bool ChunkExchange::SendResult(SlotOperation operation, Rank source, Now now, Se
     return true;
   }
   FrameHeader header = ResultHeader(group, slot, *record);
-  const uint64_t bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
+  const uint64_t bytes = header.payload_bytes();
   for (const Rank rank : receivers_) {
     header.rank = rank;
     bytes_out_ += bytes;

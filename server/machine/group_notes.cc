@@ -7,9 +7,8 @@
 namespace shoal {
 namespace {
 
-std::string DescribeBucket(uint64_t elements, DataType dtype, bool narrowed, ReduceOp op, double factor) {
-  std::string text = absl::StrCat(std::string(ReduceOpName(op)), " of ", elements, " ",
-                                  narrowed ? "float32 sent as " : "", std::string(DataTypeName(dtype)));
+std::string DescribeBucket(uint64_t elements, WireCodec codec, ReduceOp op, double factor) {
+  std::string text = absl::StrCat(std::string(ReduceOpName(op)), " of ", elements, " ", WireCodecName(codec));
   if (op == ReduceOp::kPremulSum) absl::StrAppend(&text, " with factor ", factor);
   return text;
 }
@@ -71,13 +70,13 @@ void AskForResult(const ServerGroup& group, uint32_t index, Rank rank, ServerAct
 }
 
 std::string DescribeMismatch(const ServerGroup& group, const OpRecord& record, const FrameHeader& push) {
-  return absl::StrCat(
-      "the ranks disagree on op ", push.op.value(), ": ", group.NameOf(record.registered_by), " called ",
-      DescribeBucket(record.plan.element_count, record.dtype, record.narrowed, record.reduce_op, record.premul_factor),
-      ", ", group.NameOf(push.rank), " called ",
-      DescribeBucket(push.bucket_elements, push.dtype, push.narrowed, push.reduce_op, push.premul_factor),
-      group.ranks_per_contribution() > 1 ? " (a part of the tensor)" : "",
-      ": all ranks must make the same calls in the same order");
+  return absl::StrCat("the ranks disagree on op ", push.op.value(), ": ", group.NameOf(record.registered_by),
+                      " called ",
+                      DescribeBucket(record.plan.element_count, record.codec, record.reduce_op, record.premul_factor),
+                      ", ", group.NameOf(push.rank), " called ",
+                      DescribeBucket(push.bucket_elements, push.codec, push.reduce_op, push.premul_factor),
+                      group.ranks_per_contribution() > 1 ? " (a part of the tensor)" : "",
+                      ": all ranks must make the same calls in the same order");
 }
 
 }  // namespace shoal

@@ -182,8 +182,7 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
     actions->push_back(SendNoteAction{event.peer, MakeNote({.type = FrameType::kProbe, .chunk = header->chunk})});
     return;
   }
-  if (header->type != FrameType::kPush ||
-      event.payload_bytes != uint64_t{header->chunk_elements} * DataTypeSize(header->dtype)) {
+  if (header->type != FrameType::kPush || event.payload_bytes != header->payload_bytes()) {
     return CloseMalformed(
         event.peer, event.offer,
         absl::InvalidArgumentError("the payload is not a push, or does not have the size of its chunk"), actions);

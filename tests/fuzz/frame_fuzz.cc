@@ -28,9 +28,9 @@ void TryHeader(std::span<const std::byte> bytes) {
   Require(read_again.ok(), "what was written can be read");
   Require(EncodeHeader(*read_again) == again, "a header is the same after a second way");
   if (header->type == FrameType::kPush || header->type == FrameType::kResult) {
-    Require(uint64_t{header->chunk_elements} * DataTypeSize(header->dtype) <= kMaxChunkBytes, "a payload has a bound");
+    Require(header->payload_bytes() <= kMaxChunkBytes, "a payload has a bound");
     // What a server does next with it.
-    const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(header->bucket_elements, header->dtype, kMinChunkBytes);
+    const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(header->bucket_elements, header->codec, kMinChunkBytes);
     Require(!plan.ok() || plan->chunk_count <= kMaxChunksPerBucket, "a bucket has a bound");
   }
 }

@@ -77,7 +77,7 @@ absl::Status ScriptedTransport::Send(PeerId peer, std::span<const std::byte> hea
                                      uint64_t token) {
   const absl::StatusOr<FrameHeader> frame = DecodeHeader(header);
   Require(frame.ok() && frame->type == FrameType::kResult, "a server's payload is a result");
-  Require(payload.size() == uint64_t{frame->chunk_elements} * DataTypeSize(frame->dtype), "a result is whole");
+  Require(payload.size() == frame->payload_bytes(), "a result is whole");
   RequireInSlotMemory(payload);
   if (!IsUp(peer)) return absl::NotFoundError("no such peer");
   Require(results_.emplace(peer, frame->group, frame->rank, frame->op, frame->chunk).second,

@@ -143,16 +143,16 @@ class ServerUnderFuzz {
     FrameHeader header = TakeHeader();
     header.type = FrameType::kPush;
     header.bucket_elements = input_.TakeOneOf(kBucketElements);
-    header.dtype = *DataTypeFromWire(static_cast<uint8_t>(1 + input_.TakeBelow(9)));
+    header.codec = WireCodec(*DataTypeFromWire(static_cast<uint8_t>(1 + input_.TakeBelow(9))));
     header.reduce_op = *ReduceOpFromWire(static_cast<uint8_t>(1 + input_.TakeBelow(6)));
-    if (!CanReduce(header.dtype, header.reduce_op)) header.reduce_op = ReduceOp::kSum;
-    const auto plan = MakeBucketPlan(header.bucket_elements, header.dtype, input_.TakeOneOf(kChunkBytes));
+    if (!CanReduce(header.codec.tensor_type(), header.reduce_op)) header.reduce_op = ReduceOp::kSum;
+    const auto plan = MakeBucketPlan(header.bucket_elements, header.codec, input_.TakeOneOf(kChunkBytes));
     if (plan.ok()) {
       header.chunk = ChunkNumber(input_.TakeBelow(4) % plan->chunk_count);
       header.first_element = plan->FirstElement(header.chunk);
       header.chunk_elements = plan->ElementCount(header.chunk);
     }
-    uint64_t payload_bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
+    uint64_t payload_bytes = header.payload_bytes();
     const uint32_t wrong = input_.TakeBelow(16);
     // A result that is handed over, if the group is of that size.
     if (wrong >= 3 && wrong < 6) header.contributors = wrong - 2;

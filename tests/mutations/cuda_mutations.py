@@ -273,8 +273,8 @@ CUDA_MUTATIONS = [
         "a 16-bit wire has the bits that the host's rounding gives",
         (
             "worker/device/cuda_stager.cc",
-            "command.type = copy.place_type == DataType::kBfloat16",
-            "command.type = copy.place_type != DataType::kBfloat16",
+            "command.type = device::CopyType::kBfloat16",
+            "command.type = device::CopyType::kFloat16",
         ),
         test=of_ranks("A16BitWireIsRoundedOnTheDevice"),
     ),

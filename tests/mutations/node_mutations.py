@@ -35,14 +35,14 @@ NODE_MUTATIONS = [
         "I1: the ranks of a node are summed in group order (L3)",
         (
             "sim/sim_local_reduce.cc",
-            "  for (const SimMember& member : meeting.members) {\n    const std::byte* const start",
+            "  for (const SimMember& member : meeting.members) {\n    std::vector<std::byte>& contribution",
             "  std::vector<const SimMember*> arrived;\n"
             "  for (const SimMember& member : meeting.members) arrived.push_back(&member);\n"
             "  std::ranges::stable_sort(arrived, std::greater(),\n"
             "                           [](const SimMember* each) { return each->ops.size(); });\n"
             "  for (const SimMember* const each : arrived) {\n"
             "    const SimMember& member = *each;\n"
-            "    const std::byte* const start",
+            "    std::vector<std::byte>& contribution",
         ),
     ),
     mutation(

@@ -32,10 +32,11 @@ void ExpectExactResults(const ClusterOptions& options, const std::vector<Case>& 
   std::vector<Bytes> expected;
   for (size_t i = 0; i < cases.size(); ++i) {
     // The same data whatever the cluster looks like.
-    tensors.push_back(Tensors(options.workers, cases[i].spec.dtype, cases[i].elements, i));
+    tensors.push_back(Tensors(options.workers, cases[i].spec.codec.tensor_type(), cases[i].elements, i));
     expected.push_back(Expected(tensors[i], cases[i].spec));
     for (uint32_t w = 0; w < options.workers; ++w) {
-      cluster.Submit(w, 0, i, tensors[i][w], cases[i].spec.dtype, cases[i].spec.op, cases[i].spec.premul_factor);
+      cluster.Submit(w, 0, i, tensors[i][w], cases[i].spec.codec.tensor_type(), cases[i].spec.op,
+                     cases[i].spec.premul_factor);
     }
   }
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllDone(0, cases.size() - 1); })) << where;
@@ -50,9 +51,11 @@ void ExpectExactResults(const ClusterOptions& options, const std::vector<Case>& 
 
 TEST(Invariant, I1TheBitsDoNotDependOnServersChunkSizeOrArrivalOrder) {
   const std::vector<Case> cases = {
-      {{DataType::kFloat32, ReduceOp::kSum}, 30'011},           {{DataType::kFloat32, ReduceOp::kAvg}, 1},
-      {{DataType::kFloat64, ReduceOp::kPremulSum, 0.3}, 3'001}, {{DataType::kBfloat16, ReduceOp::kSum}, 20'003},
-      {{DataType::kFloat16, ReduceOp::kAvg}, 10'007},
+      {{WireCodec(DataType::kFloat32), ReduceOp::kSum}, 30'011},
+      {{WireCodec(DataType::kFloat32), ReduceOp::kAvg}, 1},
+      {{WireCodec(DataType::kFloat64), ReduceOp::kPremulSum, 0.3}, 3'001},
+      {{WireCodec(DataType::kBfloat16), ReduceOp::kSum}, 20'003},
+      {{WireCodec(DataType::kFloat16), ReduceOp::kAvg}, 10'007},
   };
   for (uint32_t workers = 1; workers <= 4; ++workers) {
     for (uint32_t servers = 1; servers <= 4; ++servers) {
@@ -69,9 +72,9 @@ TEST(Invariant, I1TheBitsDoNotDependOnServersChunkSizeOrArrivalOrder) {
 }
 
 TEST(Invariant, I1TheBitsDoNotDependOnTheServersShares) {
-  const std::vector<Case> cases = {{{DataType::kFloat32, ReduceOp::kSum}, 30'011},
-                                   {{DataType::kFloat32, ReduceOp::kAvg}, 1},
-                                   {{DataType::kBfloat16, ReduceOp::kSum}, 20'003}};
+  const std::vector<Case> cases = {{{WireCodec(DataType::kFloat32), ReduceOp::kSum}, 30'011},
+                                   {{WireCodec(DataType::kFloat32), ReduceOp::kAvg}, 1},
+                                   {{WireCodec(DataType::kBfloat16), ReduceOp::kSum}, 20'003}};
   for (const std::vector<uint32_t>& weights : {std::vector<uint32_t>{7, 7, 2, 2}, {1, 64, 1, 1}, {2, 1, 1, 1}}) {
     // From a look-ahead of one chunk, which pushes one at a time, to one that never binds.
     for (const uint32_t look_ahead : {1u, 5u, 28u, 1000u}) {
@@ -93,8 +96,8 @@ TEST(AllReduce, EveryTypeWithEveryOperation) {
   std::vector<Case> cases;
   for (int type = 1; type <= 9; ++type) {
     for (int op = 1; op <= 6; ++op) {
-      const ReduceSpec spec{static_cast<DataType>(type), static_cast<ReduceOp>(op), op == 3 ? 2.0 : 1.0};
-      if (CanReduce(spec.dtype, spec.op)) cases.push_back({spec, 1500});
+      const ReduceSpec spec{WireCodec(static_cast<DataType>(type)), static_cast<ReduceOp>(op), op == 3 ? 2.0 : 1.0};
+      if (CanReduce(spec.codec.tensor_type(), spec.op)) cases.push_back({spec, 1500});
     }
   }
   ExpectExactResults({.workers = 3, .servers = 2}, cases);
@@ -103,7 +106,8 @@ TEST(AllReduce, EveryTypeWithEveryOperation) {
 TEST(AllReduce, ManyOrdersOfArrival) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     ExpectExactResults({.workers = 4, .servers = 3, .seed = seed},
-                       {{{DataType::kFloat32, ReduceOp::kSum}, 50'000}, {{DataType::kFloat32, ReduceOp::kSum}, 300}});
+                       {{{WireCodec(DataType::kFloat32), ReduceOp::kSum}, 50'000},
+                        {{WireCodec(DataType::kFloat32), ReduceOp::kSum}, 300}});
     if (HasFatalFailure()) return;
   }
 }
@@ -128,7 +132,7 @@ TEST(AllReduce, ThousandsOfSmallOpsInFlight) {
   for (uint64_t op = 0; op < kOps; ++op) {
     ASSERT_TRUE(cluster.Done(0, op)->status.ok()) << cluster.Done(0, op)->status;
     if (inputs[op][0].empty()) continue;
-    ASSERT_EQ(tensors[op][1], Expected(inputs[op], {DataType::kInt32, ReduceOp::kSum})) << op;
+    ASSERT_EQ(tensors[op][1], Expected(inputs[op], {WireCodec(DataType::kInt32), ReduceOp::kSum})) << op;
   }
   for (uint32_t k = 0; k < 4; ++k) EXPECT_EQ(cluster.server_counters(k).RefusalTotal(), 0u);
 }
@@ -139,8 +143,8 @@ TEST(AllReduce, TwoGroupsAtOnceOfDifferentRanks) {
   cluster.OpenGroup(2, 1, {1, 3});
   std::vector<Bytes> all = Tensors(4, DataType::kFloat32, 9000, 1);
   std::vector<Bytes> pair = Tensors(2, DataType::kFloat32, 7000, 2);
-  const Bytes expected_all = Expected(all, {DataType::kFloat32, ReduceOp::kSum});
-  const Bytes expected_pair = Expected(pair, {DataType::kFloat32, ReduceOp::kMax});
+  const Bytes expected_all = Expected(all, {WireCodec(DataType::kFloat32), ReduceOp::kSum});
+  const Bytes expected_pair = Expected(pair, {WireCodec(DataType::kFloat32), ReduceOp::kMax});
   // Each worker calls them in its own order: groups do not wait for each other.
   cluster.Submit(1, 1, 20, pair[0], DataType::kFloat32, ReduceOp::kMax);
   for (uint32_t w = 0; w < 4; ++w) cluster.Submit(w, 0, 10, all[w], DataType::kFloat32, ReduceOp::kSum);
@@ -193,7 +197,7 @@ TEST(AllReduce, AnAbortInTheMiddleEndsTheOpOnAllRanksWithTheReason) {
     for (uint32_t w = 0; w < 3; ++w) cluster.Command(w, CloseGroupCommand{GroupHandle(0)});
     cluster.OpenGroup(2, 1);
     std::vector<Bytes> again = Tensors(3, DataType::kFloat32, 3000, 2);
-    const Bytes expected = Expected(again, {DataType::kFloat32, ReduceOp::kSum});
+    const Bytes expected = Expected(again, {WireCodec(DataType::kFloat32), ReduceOp::kSum});
     for (uint32_t w = 0; w < 3; ++w) cluster.Submit(w, 1, 2, again[w], DataType::kFloat32, ReduceOp::kSum);
     ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllDone(2, 2); })) << "seed " << seed;
     for (uint32_t w = 0; w < 3; ++w) ASSERT_EQ(again[w], expected) << cluster.Done(w, 2)->status;

@@ -18,7 +18,7 @@ std::string Chunk(const FrameHeader& header) {
 }
 
 std::string Elements(const FrameHeader& header) {
-  return absl::StrCat(header.chunk_elements, " ", std::string(DataTypeName(header.dtype)));
+  return absl::StrCat(header.chunk_elements, " ", WireCodecName(header.codec));
 }
 
 std::string Quoted(std::span<const std::byte> body) { return absl::StrCat("\"", DecodeText(body), "\""); }

@@ -67,11 +67,11 @@ void ExpectResultsOfThoseThatAreLeft(uint64_t seed, const std::vector<Kill>& kil
   std::vector<std::vector<Bytes>> contributions;
   std::vector<std::vector<Bytes>> tensors;
   for (uint64_t op = 0; op < kOps; ++op) {
-    contributions.push_back(Tensors(kWorkers, spec.dtype, kElements, seed * 10 + op));
+    contributions.push_back(Tensors(kWorkers, spec.codec.tensor_type(), kElements, seed * 10 + op));
     tensors.push_back(contributions.back());
   }
   for (uint64_t op = 0; op < kOps; ++op) {
-    for (uint32_t w = 0; w < kWorkers; ++w) cluster.Submit(w, 0, op, tensors[op][w], spec.dtype, spec.op);
+    for (uint32_t w = 0; w < kWorkers; ++w) cluster.Submit(w, 0, op, tensors[op][w], spec.codec.tensor_type(), spec.op);
   }
   std::vector<uint32_t> left = {0, 1, 2, 3};
   std::vector<std::vector<uint32_t>> rosters = {left};  // newest last
@@ -94,7 +94,7 @@ void ExpectResultsOfThoseThatAreLeft(uint64_t seed, const std::vector<Kill>& kil
     return true;
   };
   ASSERT_TRUE(cluster.RunUntil(all_done)) << where;
-  const size_t element_bytes = DataTypeSize(spec.dtype);
+  const size_t element_bytes = DataTypeSize(spec.codec.tensor_type());
   for (uint64_t op = 0; op < kOps; ++op) {
     std::vector<Bytes> candidates;
     for (const std::vector<uint32_t>& roster : rosters) {
@@ -138,8 +138,8 @@ void ForSeeds(uint64_t first, uint64_t last, const std::function<void(uint64_t s
   EXPECT_GT(seen.fewer, 10);
 }
 
-constexpr ReduceSpec kSum = {.dtype = DataType::kFloat32, .op = ReduceOp::kSum};
-constexpr ReduceSpec kAverage = {.dtype = DataType::kFloat32, .op = ReduceOp::kAvg};
+constexpr ReduceSpec kSum = {.op = ReduceOp::kSum};
+constexpr ReduceSpec kAverage = {.op = ReduceOp::kAvg};
 
 TEST(LostRanks, F23OpenOpsEndWithTheRanksThatAreLeft) {
   ForSeeds(1, 60, [](uint64_t seed, Seen* seen) {

@@ -40,28 +40,29 @@ std::vector<Tensor> RandomTensors(uint32_t workers, uint64_t seed, size_t elemen
 
 std::span<std::byte> BytesOf(Tensor& tensor) { return std::as_writable_bytes(std::span(tensor)); }
 
-Bytes Narrowed(DataType type, const Tensor& tensor) {
+WireCodec CodecOf(WireFormat wire) { return {DataType::kFloat32, wire}; }
+
+Bytes Narrowed(WireFormat wire, const Tensor& tensor) {
   Bytes narrow(2 * tensor.size());
-  NarrowFloat32(type, reinterpret_cast<const std::byte*>(tensor.data()), narrow.data(), tensor.size());
+  Encode(CodecOf(wire), reinterpret_cast<const std::byte*>(tensor.data()), narrow.data(), tensor.size());
   return narrow;
 }
 
-Tensor Widened(DataType type, const Bytes& narrow) {
+Tensor Widened(WireFormat wire, const Bytes& narrow) {
   Tensor tensor(narrow.size() / 2);
-  WidenToFloat32(type, narrow.data(), BytesOf(tensor).data(), tensor.size());
+  Decode(CodecOf(wire), narrow.data(), BytesOf(tensor).data(), tensor.size());
   return tensor;
 }
 
 // What the definition gives: each contribution rounded, summed in fp32 in rank order, rounded once.
 Tensor Expected(WireFormat wire, const std::vector<Tensor>& inputs, ReduceOp op, double factor) {
-  const DataType type = TypeOnWire(wire, DataType::kFloat32);
   std::vector<Bytes> narrow;
   std::vector<const std::byte*> pointers;
-  for (const Tensor& input : inputs) narrow.push_back(Narrowed(type, input));
+  for (const Tensor& input : inputs) narrow.push_back(Narrowed(wire, input));
   for (const Bytes& input : narrow) pointers.push_back(input.data());
   Bytes result(narrow[0].size());
-  Reduce({type, op, factor}, pointers, result.data(), result.size() / 2);
-  return Widened(type, result);
+  Reduce({CodecOf(wire), op, factor}, pointers, result.data(), result.size() / 2);
+  return Widened(wire, result);
 }
 
 void ExpectTensor(const Tensor& got, const Tensor& expected, const std::string& where) {
@@ -163,7 +164,7 @@ TEST(NarrowWire, ATensorOf16BitsIsNoFloat32ThatWasNarrowed) {
 
 // ---- how far off ----
 
-float Rounded(DataType type, float value) { return Widened(type, Narrowed(type, Tensor{value}))[0]; }
+float Rounded(WireFormat wire, float value) { return Widened(wire, Narrowed(wire, Tensor{value}))[0]; }
 
 struct Errors {
   double mean_square = 0;
@@ -184,13 +185,13 @@ Errors ErrorsOf(const Tensor& got, const std::vector<Tensor>& inputs) {
 
 // A ring's reduce-scatter with 16 bits on the wire: the part travels from rank to rank, each adds its own and rounds.
 // `rounded_first`: the tensor was made 16 bits before, as a compression hook does; else each rank adds its float32.
-Tensor RingSum(DataType type, const std::vector<Tensor>& inputs, bool rounded_first) {
+Tensor RingSum(WireFormat wire, const std::vector<Tensor>& inputs, bool rounded_first) {
   Tensor sum(inputs[0].size());
   for (size_t i = 0; i < sum.size(); ++i) {
-    sum[i] = Rounded(type, inputs[0][i]);
+    sum[i] = Rounded(wire, inputs[0][i]);
     for (size_t k = 1; k < inputs.size(); ++k) {
-      const float own = rounded_first ? Rounded(type, inputs[k][i]) : inputs[k][i];
-      sum[i] = Rounded(type, sum[i] + own);
+      const float own = rounded_first ? Rounded(wire, inputs[k][i]) : inputs[k][i];
+      sum[i] = Rounded(wire, sum[i] + own);
     }
   }
   return sum;
@@ -215,11 +216,10 @@ TEST(NarrowWire, TheErrorIsBelowThatOfARingWithTheSameWire) {
     for (float& value : tensor) value = std::fabs(value);
   }
   for (const WireFormat wire : kNarrow) {
-    const DataType type = TypeOnWire(wire, DataType::kFloat32);
     for (const std::vector<Tensor>* inputs : {&of_both_signs, &positive}) {
       const Errors ours = ErrorsOf(ClusterSum(wire, *inputs), *inputs);
       for (const bool rounded_first : {false, true}) {
-        const Errors ring = ErrorsOf(RingSum(type, *inputs, rounded_first), *inputs);
+        const Errors ring = ErrorsOf(RingSum(wire, *inputs, rounded_first), *inputs);
         EXPECT_LE(ours.mean_square, ring.mean_square) << WireFormatName(wire) << rounded_first;
         EXPECT_LE(ours.largest, ring.largest) << WireFormatName(wire) << rounded_first;
         RecordProperty(absl::StrCat(std::string(WireFormatName(wire)), inputs == &positive ? "_positive" : "_normal",

@@ -37,28 +37,26 @@ ClusterOptions Rails(uint32_t nodes, uint32_t workers_per_node) {
 
 // The local ranks in order, then the nodes in order; an average is divided once, by all ranks.
 Bytes ExpectedWithRails(const std::vector<Bytes>& tensors, const ReduceSpec& spec, const ClusterOptions& options) {
-  const DataType type = TypeOnWire(options.wire, spec.dtype);
-  const size_t elements = tensors[0].size() / DataTypeSize(spec.dtype);
-  ReduceSpec on_node = {.dtype = type, .op = spec.op, .premul_factor = spec.premul_factor};
+  const WireCodec codec(spec.codec.tensor_type(), options.wire);
+  const size_t elements = tensors[0].size() / codec.TensorBytes(1);
+  ReduceSpec on_node = {.codec = codec, .op = spec.op, .premul_factor = spec.premul_factor};
   if (spec.op == ReduceOp::kAvg) on_node.op = ReduceOp::kSum;
-  ReduceSpec over_nodes = {.dtype = type, .op = spec.op, .ranks_per_input = options.workers_per_node};
+  ReduceSpec over_nodes = {.codec = codec, .op = spec.op, .ranks_per_input = options.workers_per_node};
   if (spec.op == ReduceOp::kPremulSum) over_nodes.op = ReduceOp::kSum;
   std::vector<Bytes> sums;
   for (size_t first = 0; first < tensors.size(); first += options.workers_per_node) {
     std::vector<Bytes> contributions(tensors.begin() + first, tensors.begin() + first + options.workers_per_node);
     for (Bytes& contribution : contributions) {
-      if (type == spec.dtype) continue;
-      Bytes narrow(elements * DataTypeSize(type));
-      NarrowFloat32(type, contribution.data(), narrow.data(), elements);
-      contribution = std::move(narrow);
+      Bytes encoded(codec.WireBytes(elements));
+      Encode(codec, contribution.data(), encoded.data(), elements);
+      contribution = std::move(encoded);
     }
     sums.push_back(Expected(contributions, on_node));
   }
-  Bytes result = Expected(sums, over_nodes);
-  if (type == spec.dtype) return result;
-  Bytes wide(elements * DataTypeSize(spec.dtype));
-  WidenToFloat32(type, result.data(), wide.data(), elements);
-  return wide;
+  const Bytes sum = Expected(sums, over_nodes);
+  Bytes result(codec.TensorBytes(elements));
+  Decode(codec, sum.data(), result.data(), elements);
+  return result;
 }
 
 // All ops at once.
@@ -67,9 +65,9 @@ std::vector<std::vector<Bytes>> Submit(Cluster* cluster, const std::vector<Case>
   for (size_t i = 0; i < cases.size(); ++i) {
     const ReduceSpec& spec = cases[i].spec;
     // Every op has the numbers of its place, whatever the cluster looks like.
-    tensors.push_back(Tensors(cluster->worker_count(), spec.dtype, cases[i].elements, i));
+    tensors.push_back(Tensors(cluster->worker_count(), spec.codec.tensor_type(), cases[i].elements, i));
     for (uint32_t w = 0; w < cluster->worker_count(); ++w) {
-      cluster->Submit(w, 0, i, tensors[i][w], spec.dtype, spec.op, spec.premul_factor);
+      cluster->Submit(w, 0, i, tensors[i][w], spec.codec.tensor_type(), spec.op, spec.premul_factor);
     }
   }
   return tensors;
@@ -82,8 +80,8 @@ void ExpectExactResults(const ClusterOptions& options, const std::vector<Case>& 
   cluster.OpenGroup(1, 0);
   std::vector<Bytes> expected;
   for (size_t i = 0; i < cases.size(); ++i) {
-    expected.push_back(
-        ExpectedWithRails(Tensors(options.workers, cases[i].spec.dtype, cases[i].elements, i), cases[i].spec, options));
+    expected.push_back(ExpectedWithRails(
+        Tensors(options.workers, cases[i].spec.codec.tensor_type(), cases[i].elements, i), cases[i].spec, options));
   }
   const std::vector<std::vector<Bytes>> tensors = Submit(&cluster, cases);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllDone(0, cases.size() - 1); })) << where;
@@ -107,8 +105,8 @@ TEST(Rails, EveryTypeWithEveryOperation) {
   std::vector<Case> cases;
   for (int type = 1; type <= 9; ++type) {
     for (int op = 1; op <= 6; ++op) {
-      const ReduceSpec spec{static_cast<DataType>(type), static_cast<ReduceOp>(op), op == 3 ? 2.0 : 1.0};
-      if (CanReduce(spec.dtype, spec.op)) cases.push_back({spec, 1500});
+      const ReduceSpec spec{WireCodec(static_cast<DataType>(type)), static_cast<ReduceOp>(op), op == 3 ? 2.0 : 1.0};
+      if (CanReduce(spec.codec.tensor_type(), spec.op)) cases.push_back({spec, 1500});
     }
   }
   for (const uint32_t workers_per_node : {2u, 4u}) {
@@ -120,10 +118,12 @@ TEST(Rails, EveryTypeWithEveryOperation) {
 
 TEST(Invariant, I1TheBitsDoNotDependOnServersChunkSizeOrArrivalOrderWithRails) {
   // From a part that only one rank has, to several rounds through the memory of the node.
-  const std::vector<Case> cases = {
-      {{DataType::kFloat32, ReduceOp::kSum}, 300'011},          {{DataType::kFloat32, ReduceOp::kAvg}, 1},
-      {{DataType::kFloat64, ReduceOp::kPremulSum, 0.3}, 3'001}, {{DataType::kBfloat16, ReduceOp::kSum}, 20'003},
-      {{DataType::kFloat16, ReduceOp::kAvg}, 10'007},           {{DataType::kInt32, ReduceOp::kSum}, 65}};
+  const std::vector<Case> cases = {{{WireCodec(DataType::kFloat32), ReduceOp::kSum}, 300'011},
+                                   {{WireCodec(DataType::kFloat32), ReduceOp::kAvg}, 1},
+                                   {{WireCodec(DataType::kFloat64), ReduceOp::kPremulSum, 0.3}, 3'001},
+                                   {{WireCodec(DataType::kBfloat16), ReduceOp::kSum}, 20'003},
+                                   {{WireCodec(DataType::kFloat16), ReduceOp::kAvg}, 10'007},
+                                   {{WireCodec(DataType::kInt32), ReduceOp::kSum}, 65}};
   for (const uint32_t nodes : {2u, 3u}) {
     for (uint32_t servers = 1; servers <= 3; ++servers) {
       for (const uint32_t chunk_bytes : {1024u, 5u << 10, 64u << 10, 1u << 20}) {
@@ -139,10 +139,10 @@ TEST(Invariant, I1TheBitsDoNotDependOnServersChunkSizeOrArrivalOrderWithRails) {
 }
 
 TEST(Rails, A16BitWireRoundsContributionsAndTheNodesSumOnce) {
-  const std::vector<Case> cases = {{{DataType::kFloat32, ReduceOp::kSum}, 30'011},
-                                   {{DataType::kFloat32, ReduceOp::kAvg}, 10'007},
-                                   {{DataType::kFloat32, ReduceOp::kPremulSum, 0.3}, 129},
-                                   {{DataType::kFloat64, ReduceOp::kSum}, 500}};
+  const std::vector<Case> cases = {{{WireCodec(DataType::kFloat32), ReduceOp::kSum}, 30'011},
+                                   {{WireCodec(DataType::kFloat32), ReduceOp::kAvg}, 10'007},
+                                   {{WireCodec(DataType::kFloat32), ReduceOp::kPremulSum, 0.3}, 129},
+                                   {{WireCodec(DataType::kFloat64), ReduceOp::kSum}, 500}};
   for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
     ClusterOptions options = Rails(2, 2);
     options.servers = 2;
@@ -177,7 +177,8 @@ TEST(Rails, ARankPushesItsPartAlone) {
   ClusterOptions options = Rails(2, 4);
   Cluster cluster(options);
   cluster.OpenGroup(1, 0);
-  const std::vector<std::vector<Bytes>> tensors = Submit(&cluster, {{{DataType::kFloat32, ReduceOp::kSum}, 4 * 6400}});
+  const std::vector<std::vector<Bytes>> tensors =
+      Submit(&cluster, {{{WireCodec(DataType::kFloat32), ReduceOp::kSum}, 4 * 6400}});
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllDone(0, 0); }));
   for (uint32_t w = 0; w < 8; ++w) {
     EXPECT_EQ(cluster.worker_counters(w).bytes_pushed, 4u * 6400);
@@ -186,7 +187,7 @@ TEST(Rails, ARankPushesItsPartAlone) {
 }
 
 TEST(Invariant, I1TheBitsAreTheSameWhenServersDieInTheMiddleOfRails) {
-  const std::vector<Case> cases(3, {{DataType::kFloat32, ReduceOp::kAvg}, 160'000});
+  const std::vector<Case> cases(3, {{WireCodec(DataType::kFloat32), ReduceOp::kAvg}, 160'000});
   for (const WireFormat wire : {WireFormat::kAsIs, WireFormat::kBfloat16}) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
       ClusterOptions options = Rails(2, 2);
@@ -226,7 +227,7 @@ TEST(Invariant, I8ARankThatDiesInTheMiddleIsNamedToAllRanksOfAllRails) {
     Cluster cluster(options);
     cluster.OpenGroup(1, 0);
     const std::vector<std::vector<Bytes>> tensors =
-        Submit(&cluster, std::vector<Case>(3, {{DataType::kFloat32, ReduceOp::kSum}, 300'000}));
+        Submit(&cluster, std::vector<Case>(3, {{WireCodec(DataType::kFloat32), ReduceOp::kSum}, 300'000}));
     const auto victim = static_cast<uint32_t>(seed % 8);
     ASSERT_TRUE(cluster.RunUntil([&] { return cluster.worker_counters(victim).bytes_pulled > 0; }));
     cluster.KillWorker(victim);

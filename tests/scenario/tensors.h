@@ -44,7 +44,7 @@ inline Bytes Expected(const std::vector<Bytes>& inputs, const ReduceSpec& spec) 
   std::vector<const std::byte*> pointers;
   for (const Bytes& input : inputs) pointers.push_back(input.data());
   Bytes result(inputs[0].size());
-  Reduce(spec, pointers, result.data(), result.size() / DataTypeSize(spec.dtype));
+  Reduce(spec, pointers, result.data(), result.size() / spec.codec.WireBytes(1));
   return result;
 }
 

@@ -10,7 +10,7 @@
 namespace shoal::simulated_nccl {
 namespace {
 
-DataType Narrow(int32_t type) { return type == kFloat16 ? DataType::kFloat16 : DataType::kBfloat16; }
+WireFormat Narrow(int32_t type) { return type == kFloat16 ? WireFormat::kFloat16 : WireFormat::kBfloat16; }
 
 template <typename Number>
 Number Combine(int32_t op, Number a, Number b) {
@@ -64,17 +64,17 @@ void Sum(const Meeting& meeting, uint32_t size, const Call& call, size_t count, 
 
 // In float32, and rounded once at the end.
 void SumNarrow(const Meeting& meeting, uint32_t size, const Call& call, size_t count, std::byte* receive) {
-  const DataType type = Narrow(call.type);
+  const WireCodec codec(DataType::kFloat32, Narrow(call.type));
   float scalar = 0;
-  WidenToFloat32(type, reinterpret_cast<const std::byte*>(&call.scalar), reinterpret_cast<std::byte*>(&scalar), 1);
+  Decode(codec, reinterpret_cast<const std::byte*>(&call.scalar), reinterpret_cast<std::byte*>(&scalar), 1);
   std::vector<float> piece(count);
   std::vector<float> result(count);
   for (uint32_t rank = 0; rank < size; ++rank) {
-    WidenToFloat32(type, meeting.PieceOf(rank), reinterpret_cast<std::byte*>(piece.data()), count);
+    Decode(codec, meeting.PieceOf(rank), reinterpret_cast<std::byte*>(piece.data()), count);
     Accumulate(call, scalar, rank == 0, piece.data(), count, result.data());
   }
   Divide(call, size, count, result.data());
-  NarrowFloat32(type, reinterpret_cast<const std::byte*>(result.data()), receive, count);
+  Encode(codec, reinterpret_cast<const std::byte*>(result.data()), receive, count);
 }
 
 void SumPiece(const Meeting& meeting, uint32_t size, const Call& call, size_t count, std::byte* receive) {

@@ -38,10 +38,16 @@ device::CopyCommand CommandOf(const DeviceCopy& copy) {
                               .host = AddressOf(copy.place),
                               .count = copy.elements,
                               .to_device = copy.to_device() ? 1u : 0u};
-  if (copy.tensor_type == copy.place_type) {
-    command.count *= DataTypeSize(copy.tensor_type);
-  } else {
-    command.type = copy.place_type == DataType::kBfloat16 ? device::CopyType::kBfloat16 : device::CopyType::kFloat16;
+  switch (copy.codec.format()) {
+    case WireFormat::kAsIs:
+      command.count = copy.codec.TensorBytes(copy.elements);
+      break;
+    case WireFormat::kFloat16:
+      command.type = device::CopyType::kFloat16;
+      break;
+    case WireFormat::kBfloat16:
+      command.type = device::CopyType::kBfloat16;
+      break;
   }
   return command;
 }
@@ -439,10 +445,6 @@ void CudaStager::Start(DeviceCopy copy) {
   DeviceOp* const op = FindOp(copy.ticket);
   if (op == nullptr || op->abandoned_) {
     next_.push_back({.token = copy.token, .status = absl::AbortedError("the all-reduce is not on its device")});
-    return;
-  }
-  if (absl::Status status = CheckConvertible(copy); !status.ok()) {
-    next_.push_back({.token = copy.token, .status = std::move(status)});
     return;
   }
   ++copies_under_way_;

@@ -74,14 +74,25 @@ Scalar ScalarAs(double factor) {
   return scalar;
 }
 
-// Of a floating type.
-Scalar ScalarOf(DataType dtype, double factor) {
-  if (dtype == DataType::kFloat64) return ScalarAs<double>(factor);
+Scalar EncodedScalar(WireFormat format, double factor) {
   const Scalar wide = ScalarAs<float>(factor);
-  if (dtype == DataType::kFloat32) return wide;
-  Scalar narrow;
-  NarrowFloat32(dtype, wide.bytes, narrow.bytes, 1);
-  return narrow;
+  Scalar encoded;
+  Encode(WireCodec(DataType::kFloat32, format), wide.bytes, encoded.bytes, 1);
+  return encoded;
+}
+
+// Of a floating type; integers have no factor.
+Scalar ScalarOf(DataType dtype, double factor) {
+  switch (dtype) {
+    case DataType::kFloat64:
+      return ScalarAs<double>(factor);
+    case DataType::kFloat16:
+      return EncodedScalar(WireFormat::kFloat16, factor);
+    case DataType::kBfloat16:
+      return EncodedScalar(WireFormat::kBfloat16, factor);
+    default:
+      return ScalarAs<float>(factor);
+  }
 }
 
 // Of the parts, where they have one length; 0: they have not.

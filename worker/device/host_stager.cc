@@ -1,6 +1,5 @@
 #include "worker/device/host_stager.h"
 
-#include <cstring>
 #include <utility>
 
 #include "reduce/convert.h"
@@ -8,20 +7,16 @@
 namespace shoal {
 
 void MoveElements(const DeviceCopy& copy) {
-  const bool converts = copy.tensor_type != copy.place_type;
   if (copy.to_device()) {
-    if (converts) return WidenToFloat32(copy.place_type, copy.place, copy.tensor, copy.elements);
-    std::memcpy(copy.tensor, copy.place, copy.elements * DataTypeSize(copy.tensor_type));
+    Decode(copy.codec, copy.place, copy.tensor, copy.elements);
   } else {
-    if (converts) return NarrowFloat32(copy.place_type, copy.tensor, copy.place, copy.elements);
-    std::memcpy(copy.place, copy.tensor, copy.elements * DataTypeSize(copy.tensor_type));
+    Encode(copy.codec, copy.tensor, copy.place, copy.elements);
   }
 }
 
 void HostStager::Start(DeviceCopy copy) {
-  absl::Status status = CheckConvertible(copy);
-  if (status.ok()) MoveElements(copy);
-  next_.push_back({.token = copy.token, .status = std::move(status)});
+  MoveElements(copy);
+  next_.push_back({.token = copy.token, .status = absl::OkStatus()});
 }
 
 std::span<const DeviceCopyEnded> HostStager::Poll() {

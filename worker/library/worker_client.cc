@@ -75,7 +75,7 @@ absl::Status CheckFinite(uint32_t rank, const CallerGroup& group, const SubmitCo
   const uint64_t element_count = call.layout.element_count();
   const std::optional<uint64_t> index = FirstNonFinite(dtype, call.data, element_count);
   if (!index.has_value()) return absl::OkStatus();
-  const std::byte* const element = call.data + *index * DataTypeSize(dtype);
+  const std::byte* const element = call.data + call.layout.codec().TensorBytes(*index);
   const char* const what = std::isnan(SquareSum(dtype, element, 1)) ? "NaN" : "infinity";
   return absl::InvalidArgumentError(absl::StrCat("the contribution of rank ", rank, " of the job to all-reduce ",
                                                  group.next_op_number(), " of group \"", group.info().name, "\" (",
@@ -399,7 +399,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   // One moment for both, or a thread that is kept from running in between would have waited for less than its timeout.
   call.submitted_ns = MonotonicNs();
   call.deadline_ns = DeadlineAfter(call.submitted_ns, timeout_ms == 0 ? options_.timeout_ms : timeout_ms);
-  const uint64_t bytes = call.layout.element_count() * DataTypeSize(dtype);
+  const uint64_t bytes = call.layout.TensorBytes();
   auto op = std::make_shared<CallerOp>(group, call.ticket, bytes, call.deadline_ns);
   absl::Status status;
   if (call.on_device) {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/dtype.h"
-#include "core/wire_format.h"
+#include "core/wire_codec.h"
 #include "net/payload_copy.h"
 #include "process/clock.h"
 #include "reduce/convert.h"
@@ -60,8 +60,8 @@ void HostLocalGroup::Start(const LocalOp& op, Events* events) {
   }
   Op& added = ops_.emplace_back();
   added.op = op;
-  added.rounds = OpRounds::Of(op.element_count, op.dtype, op.wire, op.other_nodes, size());
-  added.spec = {.dtype = added.rounds.shared_type, .op = op.reduce_op, .premul_factor = op.premul_factor};
+  added.rounds = OpRounds::Of(op.element_count, op.codec, op.other_nodes, size());
+  added.spec = {.codec = op.codec, .op = op.reduce_op, .premul_factor = op.premul_factor};
   // The divisor is the whole group's.
   if (op.other_nodes && op.reduce_op == ReduceOp::kAvg) added.spec.op = ReduceOp::kSum;
   added.number = next_op_++;
@@ -183,7 +183,7 @@ void HostLocalGroup::Record(const Op& op, uint64_t ended_ns, bool failed) {
                         .reduced_ns = op.ended_ns[kReduced],
                         .published_ns = op.ended_ns[kPublished],
                         .ended_ns = ended_ns},
-                       op.op.element_count * DataTypeSize(op.op.dtype), failed);
+                       op.op.codec.TensorBytes(op.op.element_count), failed);
 }
 
 bool HostLocalGroup::HaveReached(NodeCounter counter, uint64_t rounds) {
@@ -217,14 +217,14 @@ uint64_t HostLocalGroup::Contribute() {
     elements += piece.count;
   };
   if (op.rounds.whole) {
-    if (size() > 1 || op.narrowed()) contribute_to(0);
+    if (size() > 1 || !op.op.codec.is_identity()) contribute_to(0);
   } else {
-    // Not all to the same rank first. The own contribution is read where it is, unless it has to be narrowed.
+    // Not all to the same rank first. The own contribution is read where it is, unless it has to be encoded.
     for (uint32_t i = 1; i < size(); ++i) contribute_to((self() + i) % size());
-    if (op.narrowed()) contribute_to(self());
+    if (!op.op.codec.is_identity()) contribute_to(self());
   }
   Finish(&contribute_, &op, kContributed);
-  return elements * DataTypeSize(op.op.dtype);
+  return op.op.codec.TensorBytes(elements);
 }
 
 bool HostLocalGroup::CanReduce() {
@@ -257,7 +257,7 @@ uint64_t HostLocalGroup::Reduce(Events* events) {
   }
   Finish(&reduce_, &op, kReduced);
   if (!op.op.other_nodes) Finish(&publish_, &op, kPublished);
-  return piece.count * DataTypeSize(op.op.dtype) * size();
+  return op.op.codec.TensorBytes(piece.count) * size();
 }
 
 bool HostLocalGroup::CanPublish() {
@@ -273,7 +273,7 @@ uint64_t HostLocalGroup::Publish() {
   const ElementRange piece = op.rounds.Piece(self(), publish_.round - op.first_round);
   if (piece.count > 0) CopyIn(op, piece, peers_.own_memory() + places_.ResultOffset(publish_.round));
   Finish(&publish_, &op, kPublished);
-  return piece.count * DataTypeSize(op.op.dtype);
+  return op.op.codec.TensorBytes(piece.count);
 }
 
 bool HostLocalGroup::CanCollect() {
@@ -292,7 +292,7 @@ uint64_t HostLocalGroup::Collect(Events* events) {
     if (piece.count > 0) CopyOut(op, piece, peers_.memory(rank) + places_.ResultOffset(round));
     elements += piece.count;
   }
-  const uint64_t bytes = elements * DataTypeSize(op.op.dtype);
+  const uint64_t bytes = op.op.codec.TensorBytes(elements);
   Finish(&collect_, &op, kCollected);
   if (collect_.round == op.end_round()) {
     events->push_back(LocalOpEnded{op.op.group, op.op.ticket, absl::OkStatus()});
@@ -309,9 +309,9 @@ OpRecord HostLocalGroup::RecordOf(const Op& op) const {
           .call = asked.number.value(),
           .element_count = asked.element_count,
           .premul_factor_bits = has_factor ? std::bit_cast<uint64_t>(asked.premul_factor) : 0,
-          .dtype = static_cast<uint8_t>(asked.dtype),
+          .dtype = static_cast<uint8_t>(asked.codec.tensor_type()),
           .reduce_op = static_cast<uint8_t>(asked.reduce_op),
-          .wire = static_cast<uint8_t>(asked.wire),
+          .wire = static_cast<uint8_t>(asked.codec.format()),
           .other_nodes = asked.other_nodes};
 }
 
@@ -338,42 +338,45 @@ absl::Status HostLocalGroup::CompareRecords(const Op& op) const {
 }
 
 void HostLocalGroup::ReduceElements(const Op& op, uint64_t round, ElementRange elements, std::byte* result) {
-  const uint64_t shared_bytes = DataTypeSize(op.rounds.shared_type);
+  const WireCodec codec = op.op.codec;
   const uint64_t place = places_.ContributionOffset(round, op.rounds.whole ? 0 : self());
-  const uint64_t block = narrow_result_.size() / shared_bytes;
+  const uint64_t block = codec.ElementsIn(encoded_sum_.size());
   // Block by block, so that what was reduced is still in the first-level cache when it is copied on.
   for (uint64_t done = 0; done < elements.count; done += block) {
     const uint64_t count = std::min(block, elements.count - done);
-    std::byte* const tensor = op.op.data + (elements.first + done) * DataTypeSize(op.op.dtype);
+    const uint64_t offset = codec.WireBytes(done);
+    std::byte* const tensor = op.Tensor(elements.first + done);
     for (uint32_t rank = 0; rank < size(); ++rank) {
-      inputs_[rank] = peers_.memory(rank) + place + done * shared_bytes;
+      inputs_[rank] = peers_.memory(rank) + place + offset;
     }
-    std::byte* sum = narrow_result_.data();
-    if (!op.narrowed()) {
+    std::byte* sum = encoded_sum_.data();
+    if (codec.is_identity()) {
       inputs_[self()] = tensor;
       sum = tensor;
     }
     shoal::Reduce(op.spec, inputs_, sum, count);
-    if (op.narrowed()) WidenToFloat32(op.rounds.shared_type, sum, tensor, count);
-    if (result != nullptr) CopyPiece(result + done * shared_bytes, sum, count * shared_bytes);
+    if (!codec.is_identity()) Decode(codec, sum, tensor, count);
+    if (result != nullptr) CopyPiece(result + offset, sum, codec.WireBytes(count));
   }
 }
 
 void HostLocalGroup::CopyIn(const Op& op, ElementRange elements, std::byte* place) {
-  const std::byte* const tensor = op.op.data + elements.first * DataTypeSize(op.op.dtype);
-  if (op.narrowed()) {
-    NarrowFloat32(op.rounds.shared_type, tensor, place, elements.count);
+  const WireCodec codec = op.op.codec;
+  const std::byte* const tensor = op.Tensor(elements.first);
+  if (codec.is_identity()) {
+    CopyPiece(place, tensor, codec.TensorBytes(elements.count));
   } else {
-    CopyPiece(place, tensor, elements.count * DataTypeSize(op.op.dtype));
+    Encode(codec, tensor, place, elements.count);
   }
 }
 
 void HostLocalGroup::CopyOut(const Op& op, ElementRange elements, const std::byte* place) {
-  std::byte* const tensor = op.op.data + elements.first * DataTypeSize(op.op.dtype);
-  if (op.narrowed()) {
-    WidenToFloat32(op.rounds.shared_type, place, tensor, elements.count);
+  const WireCodec codec = op.op.codec;
+  std::byte* const tensor = op.Tensor(elements.first);
+  if (codec.is_identity()) {
+    CopyPiece(tensor, place, codec.TensorBytes(elements.count));
   } else {
-    CopyPiece(tensor, place, elements.count * DataTypeSize(op.op.dtype));
+    Decode(codec, place, tensor, elements.count);
   }
 }
 

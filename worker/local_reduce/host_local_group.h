@@ -64,7 +64,7 @@ class HostLocalGroup {
     std::array<uint64_t, kNodeCounters> ended_ns{};  // likewise, of stages; 0: not yet
 
     uint64_t end_round() const { return first_round + rounds.count; }
-    bool narrowed() const { return rounds.shared_type != op.dtype; }
+    std::byte* Tensor(uint64_t element) const { return op.data + op.codec.TensorBytes(element); }
   };
   // How far a stage is.
   struct Stage {
@@ -128,7 +128,7 @@ class HostLocalGroup {
   Stage collect_;
   std::vector<std::array<uint64_t, kNodeCounters>> seen_;  // of the others' counters
   std::vector<const std::byte*> inputs_;
-  alignas(64) std::array<std::byte, 16384> narrow_result_;  // on its way from the sum to a float32 tensor
+  alignas(64) std::array<std::byte, 16384> encoded_sum_;  // on its way to a tensor
 };
 
 }  // namespace shoal

@@ -9,9 +9,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/dtype.h"
 #include "core/node_parts.h"
-#include "core/wire_format.h"
+#include "core/wire_codec.h"
 #include "worker/local_reduce/node_memory.h"
 
 namespace shoal {
@@ -19,15 +18,14 @@ namespace shoal {
 struct OpRounds {
   uint64_t element_count = 0;
   uint32_t ranks = 1;
-  DataType shared_type = DataType::kFloat32;  // of the elements in shared memory
-  bool whole = false;                         // every rank reduces all of it
-  uint64_t piece_elements = 0;                // of each part in a round
-  uint64_t count = 0;                         // of rounds; at least 1
+  bool whole = false;           // every rank reduces all of it
+  uint64_t piece_elements = 0;  // of each part in a round
+  uint64_t count = 0;           // of rounds; at least 1
 
-  static OpRounds Of(uint64_t element_count, DataType dtype, WireFormat wire, bool other_nodes, uint32_t ranks) {
-    OpRounds rounds{.element_count = element_count, .ranks = ranks, .shared_type = TypeOnWire(wire, dtype)};
-    const uint64_t element_bytes = DataTypeSize(rounds.shared_type);
-    const uint64_t place_elements = PlaceBytes(ranks) / element_bytes;
+  // Elements lie in shared memory as the codec has them on the wire.
+  static OpRounds Of(uint64_t element_count, WireCodec codec, bool other_nodes, uint32_t ranks) {
+    OpRounds rounds{.element_count = element_count, .ranks = ranks};
+    const uint64_t place_elements = codec.ElementsIn(PlaceBytes(ranks));
     rounds.whole = !other_nodes && element_count <= place_elements;
     rounds.piece_elements = rounds.whole ? element_count : place_elements;
     const uint64_t part_elements = rounds.whole ? element_count : NodePart(element_count, ranks, 0).count;

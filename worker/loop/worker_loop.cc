@@ -1,7 +1,6 @@
 #include "worker/loop/worker_loop.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -95,14 +94,13 @@ void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
         const absl::Status status = transport_->SendNote(action.peer, action.note.view());
         if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
       },
-      [](WorkerNarrowAction& action) { NarrowFloat32(action.type, action.tensor, action.place, action.elements); },
-      [](WorkerWidenAction& action) { WidenToFloat32(action.type, action.place, action.tensor, action.elements); },
+      [](WorkerEncodeAction& action) { Encode(action.codec, action.tensor, action.place, action.elements); },
+      [](WorkerDecodeAction& action) { Decode(action.codec, action.place, action.tensor, action.elements); },
       [this](WorkerSendAction& action) {
         absl::Status status = transport_->Send(action.peer, action.header, {action.data, action.bytes}, action.token);
         if (!status.ok())
           not_taken_.push_back(EndOfOperation(TransportEventKind::kSent, action.token, std::move(status)));
       },
-      [](WorkerCopyAction& action) { std::memcpy(action.to, action.from, action.bytes); },
       [this](WorkerAcceptAction& action) {
         const bool at_once = action.data_at_once != nullptr && transport_->AcceptsAtOnce(action.offer);
         std::byte* const data = at_once ? action.data_at_once : action.data;

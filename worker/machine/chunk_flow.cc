@@ -15,13 +15,12 @@ constexpr uint32_t kMostCreditChunks = 1024;
 
 bool ResultFits(const WorkerOp& op, const GroupInfo& group, const FrameHeader& header, uint64_t payload_bytes) {
   const OpLayout& layout = op.layout();
-  return header.rank == group.rank && header.dtype == layout.type_on_wire() && header.narrowed == layout.narrowed() &&
-         header.reduce_op == op.command().reduce_op && header.bucket_elements == layout.element_count() &&
-         header.chunk.value() < layout.chunk_count() &&
+  return header.rank == group.rank && header.codec == layout.codec() && header.reduce_op == op.command().reduce_op &&
+         header.bucket_elements == layout.element_count() && header.chunk.value() < layout.chunk_count() &&
          header.first_element == layout.plan().FirstElement(header.chunk) &&
          header.chunk_elements == layout.plan().ElementCount(header.chunk) &&
          (header.contributors == group.size() || (group.min_ranks > 0 && header.contributors < group.size())) &&
-         header.contributors > 0 && payload_bytes == uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
+         header.contributors > 0 && payload_bytes == header.payload_bytes();
 }
 
 }  // namespace
@@ -51,7 +50,8 @@ void ChunkFlow::Sign(FrameType type, FrameHeader* header) const {
 }
 
 bool ChunkFlow::Scales(const FrameHeader& header) const {
-  return info_->scales_sums && header.reduce_op == ReduceOp::kSum && CanReduce(header.dtype, ReduceOp::kPremulSum);
+  return info_->scales_sums && header.reduce_op == ReduceOp::kSum &&
+         CanReduce(header.codec.tensor_type(), ReduceOp::kPremulSum);
 }
 
 FrameHeader ChunkFlow::Header(FrameType type) const {
@@ -494,7 +494,7 @@ void ChunkFlow::SendHandOver(uint16_t index, WorkerActions* actions) {
   actions->push_back(WorkerSendAction{.peer = hand_over.connection.peer(),
                                       .header = EncodeHeader(header),
                                       .data = hand_over.memory->Place(0),
-                                      .bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype),
+                                      .bytes = header.payload_bytes(),
                                       .token = links_.OperationOf(OperationToken::kHandOver, index)});
 }
 

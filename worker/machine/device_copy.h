@@ -6,12 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "core/dtype.h"
 #include "core/ids.h"
+#include "core/wire_codec.h"
 #include "worker/machine/group_info.h"
 #include "worker/machine/staging_memory.h"
 
@@ -42,23 +40,10 @@ struct DeviceCopy {
   std::shared_ptr<const StagingMemory> staging;  // keeps the place
   std::byte* place = nullptr;                    // in host memory; it holds the chunk as it crosses the wire
   uint64_t elements = 0;
-  DataType tensor_type = DataType::kFloat32;
-  // Unlike tensor_type, which is kFloat32 then: the device rounds to, or widens from, these 16 bits.
-  DataType place_type = DataType::kFloat32;
+  WireCodec codec;  // the device encodes and decodes
 
   bool to_device() const { return token.kind == DeviceCopyKind::kResult; }
 };
-
-// OK: it moves elements as they are, or between float32 and a 16-bit type. Unimplemented: nobody converts between its
-// types.
-inline absl::Status CheckConvertible(const DeviceCopy& copy) {
-  if (copy.tensor_type == copy.place_type) return absl::OkStatus();
-  const bool is_narrow = copy.place_type == DataType::kFloat16 || copy.place_type == DataType::kBfloat16;
-  if (copy.tensor_type == DataType::kFloat32 && is_narrow) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("a tensor of ", std::string(DataTypeName(copy.tensor_type)),
-                                               " can't cross the wire as ",
-                                               std::string(DataTypeName(copy.place_type))));
-}
 
 // The copy is over: neither the tensor's chunk nor the place is touched any more.
 struct DeviceCopyEnded {

@@ -15,8 +15,7 @@ DeviceCopyAction DeviceCopyOf(const DeviceCopyToken& token, const WorkerOp& op, 
            .staging = memory,
            .place = memory->Place(place),
            .elements = op.layout().plan().ElementCount(chunk),
-           .tensor_type = op.layout().dtype(),
-           .place_type = op.layout().type_on_wire()}};
+           .codec = op.layout().codec()}};
 }
 
 }  // namespace
@@ -50,37 +49,29 @@ absl::Status GroupStaging::ArenaIsFull() const {
 
 bool GroupStaging::FromTensor(const DeviceCopyToken& token, const WorkerOp& op, ChunkNumber chunk,
                               const std::shared_ptr<StagingMemory>& memory, uint32_t place, WorkerActions* actions) {
-  const OpLayout& layout = op.layout();
   if (op.on_device()) {
     actions->push_back(DeviceCopyOf(token, op, chunk, memory, place));
-  } else if (layout.narrowed()) {
-    // Every 16-bit number has its float32 number and back: of a result these are the bits that came.
-    actions->push_back(WorkerNarrowAction{.type = layout.type_on_wire(),
+  } else {
+    // Of a result these are the bytes that came: codecs are idempotent.
+    actions->push_back(WorkerEncodeAction{.codec = op.layout().codec(),
                                           .staging = memory,
                                           .tensor = op.Chunk(chunk),
                                           .place = memory->Place(place),
-                                          .elements = layout.plan().ElementCount(chunk)});
-  } else {
-    actions->push_back(WorkerCopyAction{
-        .staging = memory, .from = op.Chunk(chunk), .to = memory->Place(place), .bytes = layout.BytesOnWire(chunk)});
+                                          .elements = op.layout().plan().ElementCount(chunk)});
   }
   return !op.on_device();
 }
 
 bool GroupStaging::ToTensor(const DeviceCopyToken& token, const WorkerOp& op, ChunkNumber chunk,
                             const std::shared_ptr<StagingMemory>& memory, uint32_t place, WorkerActions* actions) {
-  const OpLayout& layout = op.layout();
   if (op.on_device()) {
     actions->push_back(DeviceCopyOf(token, op, chunk, memory, place));
-  } else if (layout.narrowed()) {
-    actions->push_back(WorkerWidenAction{.type = layout.type_on_wire(),
-                                         .staging = memory,
-                                         .place = memory->Place(place),
-                                         .tensor = op.Chunk(chunk),
-                                         .elements = layout.plan().ElementCount(chunk)});
   } else {
-    actions->push_back(WorkerCopyAction{
-        .staging = memory, .from = memory->Place(place), .to = op.Chunk(chunk), .bytes = layout.BytesOnWire(chunk)});
+    actions->push_back(WorkerDecodeAction{.codec = op.layout().codec(),
+                                          .staging = memory,
+                                          .place = memory->Place(place),
+                                          .tensor = op.Chunk(chunk),
+                                          .elements = op.layout().plan().ElementCount(chunk)});
   }
   return !op.on_device();
 }

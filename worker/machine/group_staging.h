@@ -1,5 +1,5 @@
-// Carries a group's chunks between their tensors and the host memory in which they cross the network: as they are, or
-// as 16-bit numbers, from host memory or from and to a device.
+// Carries a group's chunks between their tensors, in host memory or on a device, and the host memory from which they
+// cross the network, encoded as the wire has them.
 //
 // Hands that memory out: places for the chunks of a link, and single chunks for results that are kept or handed over.
 // Owns the single ones that are free. What is copied in host memory is there for the actions that follow. A copy from

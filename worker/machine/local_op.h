@@ -9,9 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "core/dtype.h"
 #include "core/ids.h"
-#include "core/wire_format.h"
+#include "core/wire_codec.h"
 #include "worker/machine/group_info.h"
 
 namespace shoal {
@@ -49,10 +48,9 @@ struct LocalOp {
   OpNumber number;
   std::byte* data = nullptr;
   uint64_t element_count = 0;  // at least 1
-  DataType dtype = DataType::kFloat32;
+  WireCodec codec;             // what ranks have of each other is encoded
   ReduceOp reduce_op = ReduceOp::kSum;
   double premul_factor = 1.0;
-  WireFormat wire = WireFormat::kAsIs;
   // False: the sum over the node is the result. True: kAvg is summed only, LocalPartReduced follows piece by piece,
   // and what the other ranks get of the part is what PublishPart gives out. The factor of kPremulSum is in the node's
   // sum, so what follows is a plain sum; 16-bit numbers are rounded to their type between the two.

@@ -64,10 +64,9 @@ absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActi
                                        .number = op.number(),
                                        .data = command.data,
                                        .element_count = op.layout().element_count(),
-                                       .dtype = op.layout().dtype(),
+                                       .codec = op.layout().codec(),
                                        .reduce_op = command.reduce_op,
                                        .premul_factor = command.premul_factor,
-                                       .wire = info_->wire,
                                        .other_nodes = rail_ != nullptr}});
   return absl::OkStatus();
 }
@@ -195,12 +194,11 @@ const WorkerOp* NodeGroup::UnderWayInRail(OpNumber op) const {
 }
 
 absl::Status NodeGroup::SubmitToRail(const SubmitCommand& whole, Now now, WorkerActions* actions) {
-  const DataType dtype = whole.layout.dtype();
   const ElementRange elements = NodePart(whole.layout.element_count(), info_->local_size(), info_->local_rank());
-  const absl::StatusOr<OpLayout> layout = OpLayout::Make(rail_->info(), elements.count, dtype);
+  const absl::StatusOr<OpLayout> layout = OpLayout::Make(rail_->info(), elements.count, whole.layout.dtype());
   if (!layout.ok()) return layout.status();
   SubmitCommand command = whole;
-  command.data = whole.data + elements.first * DataTypeSize(dtype);
+  command.data = whole.data + whole.layout.codec().TensorBytes(elements.first);
   command.layout = *layout;
   command.deadline_ns = kNoDeadline;
   if (absl::Status taken = rail_->Submit(command, now, actions); !taken.ok()) return taken;
@@ -399,7 +397,7 @@ void NodeGroup::EndOpsOnDevices(Now now, WorkerActions* actions) {
 void NodeGroup::EndOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions) {
   absl::Status told;
   if (status.ok()) {
-    tally_.CountOnNode(op->layout().element_count() * DataTypeSize(op->layout().dtype()));
+    tally_.CountOnNode(op->layout().TensorBytes());
   } else {
     told = FailureOfOp(failed() ? failure_ : status, OpOfGroup(*info_, *op));
   }

@@ -1,4 +1,4 @@
-// How the tensor of one all-reduce is cut into chunks and in which type they cross the wire.
+// How the tensor of one all-reduce is cut into chunks and how they cross the wire.
 //
 // Made once, by the caller's thread, which hears at once of what can't be reduced; the machine takes it as it is. A
 // value; any thread.
@@ -9,8 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/bucket_plan.h"
-#include "core/dtype.h"
-#include "core/wire_format.h"
+#include "core/wire_codec.h"
 #include "worker/machine/group_info.h"
 
 namespace shoal {
@@ -29,20 +28,17 @@ class OpLayout {
   uint64_t element_count() const { return plan_.element_count; }
   uint32_t chunk_count() const { return plan_.chunk_count; }
   const BucketPlan& plan() const { return plan_; }
-  DataType dtype() const { return dtype_; }
-  // Unlike dtype(): chunks go through the staging memory as 16-bit numbers.
-  DataType type_on_wire() const { return type_on_wire_; }
-  bool narrowed() const { return type_on_wire_ != dtype_; }
+  // Unless it is the identity, chunks go through the staging memory.
+  WireCodec codec() const { return codec_; }
+  DataType dtype() const { return codec_.tensor_type(); }
+  uint64_t TensorBytes() const { return codec_.TensorBytes(element_count()); }
   // Where a chunk starts in the tensor.
-  uint64_t OffsetBytes(ChunkNumber chunk) const { return plan_.FirstElement(chunk) * DataTypeSize(dtype_); }
-  uint64_t BytesOnWire(ChunkNumber chunk) const {
-    return uint64_t{plan_.ElementCount(chunk)} * DataTypeSize(type_on_wire_);
-  }
+  uint64_t OffsetBytes(ChunkNumber chunk) const { return codec_.TensorBytes(plan_.FirstElement(chunk)); }
+  uint64_t BytesOnWire(ChunkNumber chunk) const { return codec_.WireBytes(plan_.ElementCount(chunk)); }
 
  private:
   BucketPlan plan_;  // chunk_count 0: nothing to reduce
-  DataType dtype_ = DataType::kFloat32;
-  DataType type_on_wire_ = DataType::kFloat32;
+  WireCodec codec_;
   uint32_t max_chunk_bytes_ = 0;
 };
 

@@ -1,7 +1,5 @@
 #include "worker/machine/op_plan.h"
 
-#include <algorithm>
-
 #include "core/node_parts.h"
 #include "core/time_model.h"
 #include "worker/machine/op_layout.h"
@@ -13,11 +11,9 @@ absl::StatusOr<OpPlan> PlanParts(const GroupInfo& group, uint32_t rails, uint64_
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group, element_count, dtype);
   if (!layout.ok()) return layout.status();
   if (layout->chunk_count() == 0 || group.map->empty()) return OpPlan{.rails = rails};
-  const uint64_t element_bytes = DataTypeSize(layout->type_on_wire());
-  const uint64_t chunk_elements = std::min<uint64_t>(layout->plan().elements_per_chunk, element_count);
   const DealSummary deal = SummarizeDeal(layout->plan(), *group.map, group.id);
-  const OpShape shape = {.bytes = element_count * element_bytes,
-                         .chunk_bytes = static_cast<uint32_t>(chunk_elements * element_bytes),
+  const OpShape shape = {.bytes = layout->codec().WireBytes(element_count),
+                         .chunk_bytes = static_cast<uint32_t>(layout->BytesOnWire(ChunkNumber(0))),
                          .chunk_count = layout->chunk_count(),
                          .largest_part_chunks = deal.largest_part_chunks,
                          .group_size = group.size() * rails,

@@ -1,8 +1,7 @@
 // Memory where a shard's chunks lie on their way between a tensor and the network: one place for each chunk in flight,
 // all of it set aside when the group opens, where there are devices in memory that they can reach. Contributions pass
-// through it as 16-bit numbers where the group's wire is narrower than its tensors. Results land here first, so that a
-// server's death in the middle leaves the tensor as it was. Also used, with one place, for results that are kept for
-// others.
+// through it where they are encoded to something else than the tensor has. Results land here first, so that a server's
+// death in the middle leaves the tensor as it was. Also used, with one place, for results that are kept for others.
 //
 // Its content is for the transport and the loop; the machine only hands out addresses. It is shared: an
 // action that was not carried out yet and has to read a place holds it. The transport must be gone, or done with a

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/dtype.h"
 #include "core/frame.h"
 #include "core/node_parts.h"
 #include "core/transport_event.h"
+#include "core/wire_codec.h"
 #include "worker/machine/device_copy.h"
 #include "worker/machine/local_op.h"
 #include "worker/machine/staging_memory.h"
@@ -30,9 +30,9 @@ struct WorkerConnectAction {
   std::string address;
 };
 
-// Writes float32 numbers of a tensor to a place of the staging memory, as numbers of `type`. A send may follow.
-struct WorkerNarrowAction {
-  DataType type = DataType::kBfloat16;
+// Writes elements of a tensor to a place of the staging memory, as they cross the wire. A send may follow.
+struct WorkerEncodeAction {
+  WireCodec codec;
   std::shared_ptr<const StagingMemory> staging;  // keeps the place
   const std::byte* tensor = nullptr;
   std::byte* place = nullptr;
@@ -40,21 +40,12 @@ struct WorkerNarrowAction {
 };
 
 // The other way, for a result that landed. Comes before the outcome that gives the tensor back.
-struct WorkerWidenAction {
-  DataType type = DataType::kBfloat16;
+struct WorkerDecodeAction {
+  WireCodec codec;
   std::shared_ptr<const StagingMemory> staging;  // keeps the place
   const std::byte* place = nullptr;
   std::byte* tensor = nullptr;
   uint64_t elements = 0;
-};
-
-// Copies a result from where it landed to its tensor, or one of a tensor to where it is kept. Comes before the outcome
-// that gives the tensor back.
-struct WorkerCopyAction {
-  std::shared_ptr<const StagingMemory> staging;  // keeps the place
-  const std::byte* from = nullptr;
-  std::byte* to = nullptr;
-  uint64_t bytes = 0;
 };
 
 // The same for a tensor on a device, in either direction: it takes a while, and DeviceCopyEnded says when it is over.
@@ -135,11 +126,11 @@ struct LocalMissingAction {
 };
 
 using WorkerAction =
-    std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction, WorkerAcceptAction,
-                 WorkerCopyAction, WorkerWidenAction, DeviceCopyAction, DeviceCopiesOverAction, DeviceAbandonAction,
-                 WorkerDeclineAction, WorkerClosePeerAction, LocalOpenAction, LocalStartAction, LocalPublishAction,
-                 LocalFailAction, LocalCloseAction, LocalMissingAction, GroupOpened, OpDone, GroupClosed, LinkMeasured,
-                 ServerTrouble, GroupFailure, WaitReported, ShutdownDone>;
+    std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerEncodeAction, WorkerSendAction, WorkerAcceptAction,
+                 WorkerDecodeAction, DeviceCopyAction, DeviceCopiesOverAction, DeviceAbandonAction, WorkerDeclineAction,
+                 WorkerClosePeerAction, LocalOpenAction, LocalStartAction, LocalPublishAction, LocalFailAction,
+                 LocalCloseAction, LocalMissingAction, GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble,
+                 GroupFailure, WaitReported, ShutdownDone>;
 using WorkerActions = std::vector<WorkerAction>;
 
 }  // namespace shoal

@@ -19,8 +19,7 @@ FrameHeader WorkerOp::HeaderOf(ChunkNumber chunk) const {
   header.first_element = layout().plan().FirstElement(chunk);
   header.chunk_elements = layout().plan().ElementCount(chunk);
   header.chunk = chunk;
-  header.dtype = layout().type_on_wire();
-  header.narrowed = layout().narrowed();
+  header.codec = layout().codec();
   header.reduce_op = command_.reduce_op;
   header.premul_factor = command_.premul_factor;
   return header;

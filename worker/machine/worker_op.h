@@ -32,7 +32,7 @@ class WorkerOp {
   FrameHeader HeaderOf(ChunkNumber chunk) const;
   bool on_device() const { return command_.on_device; }
   // What the transport reads and writes is not the tensor itself.
-  bool staged() const { return on_device() || command_.layout.narrowed(); }
+  bool staged() const { return on_device() || !layout().codec().is_identity(); }
   uint64_t first_position() const { return first_position_; }
   uint32_t rotation() const { return rotation_; }
 

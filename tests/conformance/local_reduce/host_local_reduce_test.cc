@@ -51,7 +51,7 @@ TEST(HostLocalReduce, L5ThreadsThatSleepAreWokenForEveryOp) {
                    .ticket = ticket,
                    .data = reinterpret_cast<std::byte*>(tensor.data()),
                    .element_count = elements,
-                   .dtype = DataType::kInt32});
+                   .codec = WireCodec(DataType::kInt32)});
       for (bool ended = false; !ended;) {
         for (const LocalReduceEvent& event : port->Poll()) {
           ASSERT_FALSE(std::holds_alternative<LocalGroupFailed>(event));
@@ -327,8 +327,8 @@ TEST(HostLocalReduce, L6GarbageInAnothersMemorySpoilsASumAtWorst) {
     }));
     std::deque<OpUnderTest> ops;
     for (uint64_t ticket = 0; ticket < 5; ++ticket) {
-      LocalOp op{.group = kGroup, .ticket = ticket, .element_count = 200'000, .dtype = DataType::kFloat32};
-      op.wire = ticket == 2 ? WireFormat::kBfloat16 : WireFormat::kAsIs;
+      LocalOp op{.group = kGroup, .ticket = ticket, .element_count = 200'000};
+      if (ticket == 2) op.codec = WireCodec(DataType::kFloat32, WireFormat::kBfloat16);
       ops.emplace_back(&ranks, op);
       ops.back().StartAt(0);
       ops.back().StartAt(1);
@@ -340,7 +340,7 @@ TEST(HostLocalReduce, L6GarbageInAnothersMemorySpoilsASumAtWorst) {
                         .element_count = 200'000,
                         .dtype = static_cast<uint8_t>(DataType::kFloat32),
                         .reduce_op = static_cast<uint8_t>(ReduceOp::kSum),
-                        .wire = static_cast<uint8_t>(ops[ticket].op().wire)});
+                        .wire = static_cast<uint8_t>(ops[ticket].op().codec.format())});
       }
       ranks[0].Poll();
       ranks[1].Poll();

@@ -21,7 +21,11 @@ class LocalReduceSuite : public testing::TestWithParam<LocalReduceKind> {
 
   static LocalOp Op(uint64_t ticket, uint64_t element_count, DataType dtype = DataType::kFloat32,
                     ReduceOp reduce_op = ReduceOp::kSum) {
-    return {.group = kGroup, .ticket = ticket, .element_count = element_count, .dtype = dtype, .reduce_op = reduce_op};
+    return {.group = kGroup,
+            .ticket = ticket,
+            .element_count = element_count,
+            .codec = WireCodec(dtype),
+            .reduce_op = reduce_op};
   }
 
   static void ReduceOne(RanksUnderTest* ranks, const LocalOp& op) {
@@ -156,7 +160,7 @@ TEST_P(LocalReduceSuite, L3ANarrowWireRoundsEachContributionAndTheResultOnce) {
       for (const ReduceOp reduce_op : kAllOps) {
         for (const uint64_t elements : {1u, 1'000u, 200'003u}) {
           LocalOp op = Op(++ticket, elements, DataType::kFloat32, reduce_op);
-          op.wire = wire;
+          op.codec = WireCodec(DataType::kFloat32, wire);
           op.premul_factor = 1.0 / 3;
           ReduceOne(&ranks, op);
           if (HasFailure()) return;
@@ -165,7 +169,7 @@ TEST_P(LocalReduceSuite, L3ANarrowWireRoundsEachContributionAndTheResultOnce) {
     }
     // Other types are not changed.
     LocalOp op = Op(++ticket, 5'000, DataType::kFloat64);
-    op.wire = WireFormat::kBfloat16;
+    op.codec = WireCodec(DataType::kFloat64, WireFormat::kBfloat16);
     ReduceOne(&ranks, op);
   }
 }
@@ -245,10 +249,10 @@ TEST_P(LocalReduceSuite, L2RanksThatDisagreeFailTheGroupEverywhereAndAreNamedWit
   disagree([](LocalOp* op) { op->number = OpNumber(2); }, with({"call 2"}));
   disagree([](LocalOp* op) { op->element_count = 39'999; }, with({"40000", "39999"}));
   disagree([](LocalOp* op) { op->element_count = 10; }, with({"40000 elements", "10 elements"}));
-  disagree([](LocalOp* op) { op->dtype = DataType::kInt32; }, with({"float32", "int32"}));
+  disagree([](LocalOp* op) { op->codec = WireCodec(DataType::kInt32); }, with({"float32", "int32"}));
   disagree([](LocalOp* op) { op->reduce_op = ReduceOp::kMax; }, with({"premul", "max"}));
   disagree([](LocalOp* op) { op->premul_factor = -0.0; }, with({"bits 8000000000000000"}));
-  disagree([](LocalOp* op) { op->wire = WireFormat::kBfloat16; }, with({"bf16"}));
+  disagree([](LocalOp* op) { op->codec = WireCodec(DataType::kFloat32, WireFormat::kBfloat16); }, with({"bf16"}));
   disagree([](LocalOp* op) { op->other_nodes = true; }, with({"other nodes", "this node alone"}));
 }
 

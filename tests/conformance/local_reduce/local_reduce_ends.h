@@ -115,7 +115,7 @@ TEST_P(LocalGroupEnds, L4ADeathInOneGroupLeavesOtherGroupsAlone) {
                        .ticket = 1,
                        .data = tensors[rank].data(),
                        .element_count = 4000,
-                       .dtype = DataType::kUint8});
+                       .codec = WireCodec(DataType::kUint8)});
   }
   ASSERT_TRUE(ranks.PollUntilAll([](RankUnderTest& rank) { return rank.EndOf(kOtherGroup, 1) != nullptr; }));
   EXPECT_EQ(tensors[0], Bytes(4000, std::byte{3}));

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/wire_format.h"
+#include "core/wire_codec.h"
 #include "reduce/convert.h"
 #include "reduce/reduce.h"
 #include "worker/local_reduce/local_reduce.h"
@@ -75,25 +75,20 @@ class GuardedTensor {
 
 // The op's arithmetic as the port promises it: reduce/reduce.h over all contributions, in order.
 inline Bytes ExpectedResult(const LocalOp& op, const std::vector<Bytes>& contributions) {
-  const DataType shared = TypeOnWire(op.wire, op.dtype);
-  std::vector<Bytes> narrowed = contributions;
-  if (shared != op.dtype) {
-    for (Bytes& contribution : narrowed) {
-      Bytes wide = std::move(contribution);
-      contribution.resize(op.element_count * DataTypeSize(shared));
-      NarrowFloat32(shared, wide.data(), contribution.data(), op.element_count);
-    }
-  }
+  std::vector<Bytes> encoded;
   std::vector<const std::byte*> inputs;
-  for (const Bytes& contribution : narrowed) inputs.push_back(contribution.data());
-  ReduceSpec spec{.dtype = shared, .op = op.reduce_op, .premul_factor = op.premul_factor};
+  for (const Bytes& contribution : contributions) {
+    encoded.emplace_back(op.codec.WireBytes(op.element_count));
+    Encode(op.codec, contribution.data(), encoded.back().data(), op.element_count);
+    inputs.push_back(encoded.back().data());
+  }
+  ReduceSpec spec{.codec = op.codec, .op = op.reduce_op, .premul_factor = op.premul_factor};
   if (op.other_nodes && op.reduce_op == ReduceOp::kAvg) spec.op = ReduceOp::kSum;
-  Bytes result(op.element_count * DataTypeSize(shared));
-  Reduce(spec, inputs, result.data(), op.element_count);
-  if (shared == op.dtype) return result;
-  Bytes wide(op.element_count * DataTypeSize(op.dtype));
-  WidenToFloat32(shared, result.data(), wide.data(), op.element_count);
-  return wide;
+  Bytes sum(op.codec.WireBytes(op.element_count));
+  Reduce(spec, inputs, sum.data(), op.element_count);
+  Bytes result(op.codec.TensorBytes(op.element_count));
+  Decode(op.codec, sum.data(), result.data(), op.element_count);
+  return result;
 }
 
 // One rank with all that it was told. Checks what holds for every sequence of events (L1).
@@ -240,7 +235,7 @@ class RanksUnderTest {
 class OpUnderTest {
  public:
   OpUnderTest(RanksUnderTest* ranks, const LocalOp& op) : ranks_(ranks), op_(op) {
-    const size_t element_bytes = DataTypeSize(op.dtype);
+    const size_t element_bytes = op.codec.TensorBytes(1);
     for (uint32_t rank = 0; rank < ranks->size(); ++rank) {
       contributions_.push_back(RandomBytes(op.element_count * element_bytes, &ranks->random()));
       tensors_.emplace_back(contributions_.back(), ranks->random()() % 64 * element_bytes);

@@ -38,7 +38,7 @@ class LocalParts : public LocalReduceSuite {
         EXPECT_EQ(event.first_element, state.told_end) << "ranges come in order and without a gap";
         state.told_end = event.first_element + event.element_count;
         EXPECT_LE(state.told_end, part.first + part.count);
-        const size_t element_bytes = DataTypeSize(op.dtype);
+        const size_t element_bytes = op.codec.TensorBytes(1);
         EXPECT_EQ(std::memcmp(under_test[event.ticket].tensor(rank).data() + event.first_element * element_bytes,
                               node_sums[event.ticket].data() + event.first_element * element_bytes,
                               event.element_count * element_bytes),
@@ -50,7 +50,7 @@ class LocalParts : public LocalReduceSuite {
       Published& state = states[rank][ticket];
       if (state.told_end == state.published_end || ranks.random()() % 3 != 0) return;
       const uint64_t count = 1 + ranks.random()() % (state.told_end - state.published_end);
-      const size_t element_bytes = DataTypeSize(ops[ticket].dtype);
+      const size_t element_bytes = ops[ticket].codec.TensorBytes(1);
       OpUnderTest& op = under_test[ticket];
       std::memcpy(op.tensor(rank).data() + state.published_end * element_bytes,
                   op.expected().data() + state.published_end * element_bytes, count * element_bytes);
@@ -71,12 +71,10 @@ class LocalParts : public LocalReduceSuite {
 
   // Numbers that pass the op's wire unchanged, as a result of the servers does.
   static Bytes ResultOfAllNodes(const LocalOp& op, std::mt19937_64* random) {
-    const DataType shared = TypeOnWire(op.wire, op.dtype);
-    Bytes result = RandomBytes(op.element_count * DataTypeSize(shared), random);
-    if (shared == op.dtype) return result;
-    Bytes wide(op.element_count * DataTypeSize(op.dtype));
-    WidenToFloat32(shared, result.data(), wide.data(), op.element_count);
-    return wide;
+    const Bytes came = RandomBytes(op.codec.WireBytes(op.element_count), random);
+    Bytes result(op.codec.TensorBytes(op.element_count));
+    Decode(op.codec, came.data(), result.data(), op.element_count);
+    return result;
   }
 
   static LocalOp PartOp(uint64_t ticket, uint64_t elements, DataType dtype = DataType::kFloat32,
@@ -110,7 +108,7 @@ TEST_P(LocalParts, L3ANarrowWireIsUsedOnTheWayInAndOut) {
   for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
     for (const uint64_t elements : {10u, 250'000u}) {
       LocalOp op = PartOp(0, elements);
-      op.wire = wire;
+      op.codec = WireCodec(DataType::kFloat32, wire);
       ASSERT_NO_FATAL_FAILURE(Reduce(4, {op}, 4));
     }
   }

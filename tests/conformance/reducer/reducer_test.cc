@@ -17,7 +17,7 @@ namespace shoal {
 namespace {
 
 constexpr uint32_t kElements = 1000;
-constexpr ReduceSpec kSum{.dtype = DataType::kFloat32, .op = ReduceOp::kSum};
+constexpr ReduceSpec kSum{.op = ReduceOp::kSum};
 
 struct ReducerKind {
   std::string name;

@@ -15,7 +15,7 @@ constexpr DataType kAllTypes[] = {DataType::kFloat32,  DataType::kFloat64, DataT
                                   DataType::kBfloat16, DataType::kInt8,    DataType::kInt64};
 
 void ExpectTiles(uint64_t elements, DataType type, uint32_t max_chunk_bytes) {
-  const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(elements, type, max_chunk_bytes);
+  const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(elements, WireCodec(type), max_chunk_bytes);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_GT(plan->chunk_count, 0u);
   ASSERT_LE(plan->chunk_count, kMaxChunksPerBucket);
@@ -48,18 +48,18 @@ TEST(BucketPlan, ChunksTileTheBucketExactlyAndAligned) {
 
 TEST(BucketPlan, SmallBucketsAreOneChunk) {
   for (uint64_t elements : {1, 15, 16, 17, 255, 256}) {
-    const BucketPlan plan = *MakeBucketPlan(elements, DataType::kFloat32, 1024);
+    const BucketPlan plan = *MakeBucketPlan(elements, WireCodec(DataType::kFloat32), 1024);
     EXPECT_EQ(plan.chunk_count, 1u);
     EXPECT_EQ(plan.ElementCount(ChunkNumber(0)), elements);
   }
-  EXPECT_EQ(MakeBucketPlan(257, DataType::kFloat32, 1024)->chunk_count, 2u);
+  EXPECT_EQ(MakeBucketPlan(257, WireCodec(DataType::kFloat32), 1024)->chunk_count, 2u);
 }
 
 TEST(BucketPlan, APlanIsWhatItAlwaysWas) {
-  const BucketPlan plan = *MakeBucketPlan((25u << 20) / 4, DataType::kFloat32, 64 << 10);
+  const BucketPlan plan = *MakeBucketPlan((25u << 20) / 4, WireCodec(DataType::kFloat32), 64 << 10);
   EXPECT_EQ(plan.chunk_count, 408u);
   EXPECT_EQ(plan.elements_per_chunk, 16064u);
-  const BucketPlan small = *MakeBucketPlan(1000, DataType::kFloat16, 1024);
+  const BucketPlan small = *MakeBucketPlan(1000, WireCodec(DataType::kFloat16), 1024);
   EXPECT_EQ(small.chunk_count, 2u);
   EXPECT_EQ(small.elements_per_chunk, 512u);
 }
@@ -68,7 +68,7 @@ TEST(BucketPlan, APlanIsWhatItAlwaysWas) {
 TEST(BucketPlan, LargeBucketsDealEvenly) {
   for (uint64_t bytes : {uint64_t{2} << 20, uint64_t{25} << 20, uint64_t{100} << 20, uint64_t{1} << 30}) {
     for (uint32_t chunk_bytes : {16u << 10, 32u << 10, 64u << 10, 128u << 10}) {
-      const BucketPlan plan = *MakeBucketPlan(bytes / 4, DataType::kFloat32, chunk_bytes);
+      const BucketPlan plan = *MakeBucketPlan(bytes / 4, WireCodec(DataType::kFloat32), chunk_bytes);
       if (bytes / chunk_bytes < kDealUnit) continue;
       // Every shard's share differs from the mean by less than one chunk in the worst case.
       const uint64_t lines = bytes / kChunkAlignmentBytes / plan.chunk_count;
@@ -80,16 +80,17 @@ TEST(BucketPlan, LargeBucketsDealEvenly) {
 }
 
 TEST(BucketPlan, WhatCannotBeCutIsRefused) {
-  EXPECT_THAT(std::string(MakeBucketPlan(0, DataType::kFloat32, 4096).status().message()), HasSubstr("at least one"));
+  EXPECT_THAT(std::string(MakeBucketPlan(0, WireCodec(DataType::kFloat32), 4096).status().message()),
+              HasSubstr("at least one"));
   for (uint32_t chunk_bytes : {0u, kMinChunkBytes - 1, kMaxChunkBytes + 1, UINT32_MAX}) {
-    EXPECT_THAT(std::string(MakeBucketPlan(10, DataType::kFloat32, chunk_bytes).status().message()),
+    EXPECT_THAT(std::string(MakeBucketPlan(10, WireCodec(DataType::kFloat32), chunk_bytes).status().message()),
                 HasSubstr("is not between 1024 and 16777216"));
   }
   const uint64_t too_many = uint64_t{kMinChunkBytes / sizeof(float)} * kMaxChunksPerBucket + 1;
-  EXPECT_THAT(std::string(MakeBucketPlan(too_many, DataType::kFloat32, kMinChunkBytes).status().message()),
+  EXPECT_THAT(std::string(MakeBucketPlan(too_many, WireCodec(DataType::kFloat32), kMinChunkBytes).status().message()),
               HasSubstr("use larger chunks"));
   for (uint64_t elements : {UINT64_MAX, UINT64_MAX / 2}) {
-    EXPECT_THAT(std::string(MakeBucketPlan(elements, DataType::kFloat32, kMinChunkBytes).status().message()),
+    EXPECT_THAT(std::string(MakeBucketPlan(elements, WireCodec(DataType::kFloat32), kMinChunkBytes).status().message()),
                 HasSubstr("more than 64 GiB: reduce the tensor in parts"));
   }
 }
@@ -100,14 +101,14 @@ TEST(BucketPlan, TheSameTensorsAreTakenWithEveryChunkSizeThatALinkMayGive) {
     for (const DataType type : kAllTypes) {
       const uint64_t most = kMaxBucketBytes / DataTypeSize(type);
       for (const uint64_t elements : {most, most - 1, most - 100'000}) {
-        const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(elements, type, chunk_bytes);
+        const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(elements, WireCodec(type), chunk_bytes);
         ASSERT_TRUE(plan.ok()) << plan.status() << " in chunks of " << chunk_bytes;
         EXPECT_LE(plan->chunk_count, kMaxChunksPerBucket);
         EXPECT_LE(uint64_t{plan->elements_per_chunk} * DataTypeSize(type), chunk_bytes);
         const ChunkNumber last(plan->chunk_count - 1);
         EXPECT_EQ(plan->FirstElement(last) + plan->ElementCount(last), elements);
       }
-      EXPECT_TRUE(absl::IsInvalidArgument(MakeBucketPlan(most + 1, type, chunk_bytes).status()));
+      EXPECT_TRUE(absl::IsInvalidArgument(MakeBucketPlan(most + 1, WireCodec(type), chunk_bytes).status()));
     }
   }
 }
@@ -116,7 +117,8 @@ TEST(BucketPlan, TheSameTensorsAreTakenWithEveryChunkSizeThatALinkMayGive) {
 TEST(BucketPlan, NeverMoreChunksThanAFrameMayNumber) {
   for (uint32_t chunk_bytes : {kMinChunkBytes, kSmallestChosenChunkBytes}) {
     for (uint64_t pieces = kMaxChunksPerBucket - 30; pieces <= kMaxChunksPerBucket; ++pieces) {
-      const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(pieces * chunk_bytes, DataType::kInt8, chunk_bytes);
+      const absl::StatusOr<BucketPlan> plan =
+          MakeBucketPlan(pieces * chunk_bytes, WireCodec(DataType::kInt8), chunk_bytes);
       if (!plan.ok()) continue;
       EXPECT_LE(plan->chunk_count, kMaxChunksPerBucket) << chunk_bytes << " x " << pieces;
     }

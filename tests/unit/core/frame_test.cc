@@ -24,7 +24,7 @@ std::string Hex(std::span<const std::byte> bytes) {
 FrameHeader EveryField() {
   FrameHeader header;
   header.type = FrameType::kPush;
-  header.dtype = DataType::kBfloat16;
+  header.codec = WireCodec(DataType::kFloat32, WireFormat::kBfloat16);
   header.reduce_op = ReduceOp::kPremulSum;
   header.group = GroupId(0x0102030405060708);
   header.epoch = Epoch(0x1112131415161718);
@@ -40,7 +40,6 @@ FrameHeader EveryField() {
   header.contributors = 0xa1a2a3a4;
   header.payload_crc32c = 0xb1b2b3b4;
   header.refusal = Refusal::kNoSlot;  // 0b
-  header.narrowed = true;
   header.in_one_go = true;
   header.in_flight = 0xc1;
   return header;
@@ -135,8 +134,7 @@ TEST(Frame, FieldsOfAPushAreCheckedBeforeAnybodyUsesThem) {
   EXPECT_THAT(Complaint([](FrameHeader* h) { h->op = OpNumber(0); }), HasSubstr("op number"));
   EXPECT_THAT(Complaint([](FrameHeader* h) {
                 h->reduce_op = ReduceOp::kPremulSum;
-                h->dtype = DataType::kInt16;
-                h->narrowed = false;
+                h->codec = WireCodec(DataType::kInt16);
               }),
               HasSubstr("premul-sum of int16"));
   for (double factor : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
@@ -161,6 +159,25 @@ TEST(Frame, UnknownNumbersAreRefusedByName) {
   for (int value : {17, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
   // 1 stands for a 16-bit dtype only, and the frame's is float32.
   for (int value : {1, 4, 255}) EXPECT_THAT(ComplaintAboutByte(93, static_cast<uint8_t>(value)), HasSubstr("narrowed"));
+}
+
+// The dtype and the flag say the codec: all that are said come back, and nothing else is taken.
+TEST(Frame, ACodecIsADtypeAndWhetherItWasNarrowed) {
+  for (uint8_t dtype = 1; DataTypeFromWire(dtype).has_value(); ++dtype) {
+    for (uint8_t narrowed = 0; narrowed <= 1; ++narrowed) {
+      FrameHeaderBytes bytes = EncodeHeader({.type = FrameType::kBye});
+      bytes[6] = std::byte{dtype};
+      bytes[93] = std::byte{narrowed};
+      const absl::StatusOr<FrameHeader> decoded = DecodeHeader(bytes);
+      const std::optional<WireFormat> wire = WireFormatFromNumber(dtype);
+      ASSERT_EQ(decoded.ok(), narrowed == 0 || wire.has_value()) << int{dtype};
+      if (!decoded.ok()) continue;
+      const WireCodec expected =
+          narrowed == 0 ? WireCodec(static_cast<DataType>(dtype)) : WireCodec(DataType::kFloat32, *wire);
+      EXPECT_EQ(decoded->codec, expected) << int{dtype};
+      EXPECT_EQ(EncodeHeader(*decoded), bytes) << int{dtype};
+    }
+  }
 }
 
 // It only tells what a measurement may count, and older workers send zeros there.
@@ -209,7 +226,7 @@ TEST(Frame, RandomBytesNeverCrashAndWhatIsTakenIsInRange) {
     ++taken;
     if (header->type != FrameType::kPush && header->type != FrameType::kResult) continue;
     ASSERT_LE(header->first_element + header->chunk_elements, header->bucket_elements);
-    ASSERT_LE(uint64_t{header->chunk_elements} * DataTypeSize(header->dtype), kMaxChunkBytes);
+    ASSERT_LE(header->payload_bytes(), kMaxChunkBytes);
     ASSERT_TRUE(std::isfinite(header->premul_factor));
   }
   EXPECT_GT(taken, 1000) << "the mutations are too wild to test what comes after the first checks";

@@ -21,7 +21,7 @@ FrameHeader Push(uint64_t op, uint64_t bucket_elements = 600, uint32_t chunk = 0
   header.bucket_elements = bucket_elements;
   header.chunk = ChunkNumber(chunk);
   header.rank = Rank(rank);
-  const BucketPlan plan = *MakeBucketPlan(bucket_elements, DataType::kFloat32, kChunkBytes);
+  const BucketPlan plan = *MakeBucketPlan(bucket_elements, WireCodec(DataType::kFloat32), kChunkBytes);
   header.first_element = plan.FirstElement(ChunkNumber(chunk));
   header.chunk_elements = plan.ElementCount(ChunkNumber(chunk));
   return header;
@@ -60,13 +60,22 @@ TEST(OpLedger, RanksThatDisagreeAreFoundByEveryFieldOfTheLayout) {
     return refusal;
   };
   EXPECT_EQ(admit([](FrameHeader* h) { h->bucket_elements = 601; }), Refusal::kLayoutMismatch);
-  EXPECT_EQ(admit([](FrameHeader* h) { h->dtype = DataType::kInt32; }), Refusal::kLayoutMismatch);
-  EXPECT_EQ(admit([](FrameHeader* h) { h->narrowed = !h->narrowed; }), Refusal::kLayoutMismatch);
+  EXPECT_EQ(admit([](FrameHeader* h) { h->codec = WireCodec(DataType::kInt32); }), Refusal::kLayoutMismatch);
   EXPECT_EQ(admit([](FrameHeader* h) { h->reduce_op = ReduceOp::kMax; }), Refusal::kLayoutMismatch);
   EXPECT_EQ(admit([](FrameHeader* h) { h->premul_factor = 2.0; }), Refusal::kLayoutMismatch);
   EXPECT_EQ(admit([](FrameHeader* h) { h->premul_factor = -0.0; }), Refusal::kLayoutMismatch)
       << "the sum would have the sign of whichever rank came first";
   EXPECT_EQ(admit([](FrameHeader* h) { h->rank = Rank(1); }), Refusal::kNone);
+}
+
+TEST(OpLedger, ATensorOf16BitsIsNoFloat32ThatWasConverted) {
+  OpLedger ledger(kChunkBytes);
+  const OpRecord* record = nullptr;
+  FrameHeader push = Push(1, 100);
+  push.codec = WireCodec(DataType::kFloat32, WireFormat::kBfloat16);
+  ASSERT_EQ(ledger.Admit(push, &record), Refusal::kNone);
+  push.codec = WireCodec(DataType::kBfloat16);
+  EXPECT_EQ(ledger.Admit(push, &record), Refusal::kLayoutMismatch);
 }
 
 TEST(OpLedger, AChunkThatDoesNotLieInThePlanIsMalformed) {

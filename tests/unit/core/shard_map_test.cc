@@ -75,7 +75,7 @@ TEST(ShardMap, OwnersAreFrozen) {
 
 // Bytes of the busiest shard over the mean, for a bucket of 25 MiB fp32.
 double Imbalance(const ShardMap& map, uint32_t chunk_bytes, uint64_t first_position) {
-  const BucketPlan plan = *MakeBucketPlan((25u << 20) / 4, DataType::kFloat32, chunk_bytes);
+  const BucketPlan plan = *MakeBucketPlan((25u << 20) / 4, WireCodec(DataType::kFloat32), chunk_bytes);
   std::vector<uint64_t> elements(map.shards().size(), 0);
   for (uint32_t c = 0; c < plan.chunk_count; ++c) {
     elements[map.Owner(GroupId(3), first_position + c)] += plan.ElementCount(ChunkNumber(c));

@@ -23,7 +23,7 @@ TEST(TimeModel, TheDealIsSummedUpAsItIsDealt) {
   for (const std::vector<uint32_t>& weights : {std::vector<uint32_t>{1}, {1, 1, 1}, {7, 7, 2, 2, 2}}) {
     const ShardMap map = MapOf(weights);
     for (const uint64_t elements : {1u, 300u, 5'000u, 100'000u}) {
-      const BucketPlan plan = *MakeBucketPlan(elements, DataType::kFloat32, 1024);
+      const BucketPlan plan = *MakeBucketPlan(elements, WireCodec(DataType::kFloat32), 1024);
       for (uint64_t group = 1; group < 10; ++group) {
         std::map<uint32_t, uint32_t> counts;
         for (uint32_t chunk = 0; chunk < plan.chunk_count; ++chunk) ++counts[map.Owner(GroupId(group), chunk)];

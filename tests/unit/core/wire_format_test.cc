@@ -5,20 +5,8 @@
 namespace shoal {
 namespace {
 
-constexpr WireFormat kAll[] = {WireFormat::kAsIs, WireFormat::kFloat16, WireFormat::kBfloat16};
-
-TEST(WireFormat, OnlyFloat32IsNarrowed) {
-  for (uint8_t number = 1; number <= 9; ++number) {
-    const auto tensor = static_cast<DataType>(number);
-    const bool is_float32 = tensor == DataType::kFloat32;
-    EXPECT_EQ(TypeOnWire(WireFormat::kAsIs, tensor), tensor);
-    EXPECT_EQ(TypeOnWire(WireFormat::kFloat16, tensor), is_float32 ? DataType::kFloat16 : tensor);
-    EXPECT_EQ(TypeOnWire(WireFormat::kBfloat16, tensor), is_float32 ? DataType::kBfloat16 : tensor);
-  }
-}
-
 TEST(WireFormat, NamesAndNumbersComeBack) {
-  for (const WireFormat wire : kAll) {
+  for (const WireFormat wire : kWireFormats) {
     EXPECT_EQ(WireFormatFromName(WireFormatName(wire)), wire);
     EXPECT_EQ(WireFormatFromNumber(static_cast<uint32_t>(wire)), wire);
   }

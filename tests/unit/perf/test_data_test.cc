@@ -21,7 +21,7 @@ class Reduced {
  public:
   // `skipped`: a rank whose contribution is lost; `doubled`: one that counts twice.
   Reduced(const TestData& test, uint64_t element_count, int skipped = -1, int doubled = -1) : test_(test) {
-    const size_t bytes = element_count * DataTypeSize(test.dtype);
+    const size_t bytes = test.codec.TensorBytes(element_count);
     for (uint32_t rank = 0; rank < test.rank_count; ++rank) {
       contributions_.emplace_back(bytes);
       FillContribution(test, rank, contributions_.back().data(), element_count);
@@ -29,28 +29,24 @@ class Reduced {
       if (static_cast<int>(rank) == doubled) inputs_.push_back(contributions_.back().data());
     }
     result_.resize(bytes);
-    if (TypeOnWire(test.wire, test.dtype) == test.dtype) {
-      Reduce({test.dtype, test.op, kPerfPremulFactor}, inputs_, result_.data(), element_count);
-    } else {
-      ReduceNarrowed(element_count);
-    }
+    ReduceEncoded(element_count);
   }
   std::byte* data() { return result_.data(); }
   const std::vector<std::byte>& contribution(uint32_t rank) const { return contributions_[rank]; }
 
  private:
-  void ReduceNarrowed(uint64_t element_count) {
-    const DataType type = TypeOnWire(test_.wire, test_.dtype);
-    std::vector<std::vector<std::byte>> narrow;
+  void ReduceEncoded(uint64_t element_count) {
+    const WireCodec codec = test_.codec;
+    std::vector<std::vector<std::byte>> encoded;
     std::vector<const std::byte*> inputs;
     for (const std::byte* input : inputs_) {
-      narrow.emplace_back(2 * element_count);
-      NarrowFloat32(type, input, narrow.back().data(), element_count);
+      encoded.emplace_back(codec.WireBytes(element_count));
+      Encode(codec, input, encoded.back().data(), element_count);
+      inputs.push_back(encoded.back().data());
     }
-    for (const std::vector<std::byte>& input : narrow) inputs.push_back(input.data());
-    std::vector<std::byte> result(2 * element_count);
-    Reduce({type, test_.op, kPerfPremulFactor}, inputs, result.data(), element_count);
-    WidenToFloat32(type, result.data(), result_.data(), element_count);
+    std::vector<std::byte> sum(codec.WireBytes(element_count));
+    Reduce({codec, test_.op, kPerfPremulFactor}, inputs, sum.data(), element_count);
+    Decode(codec, sum.data(), result_.data(), element_count);
   }
 
   TestData test_;
@@ -66,11 +62,11 @@ std::vector<TestData> AllTests() {
       for (uint8_t op = 1; ReduceOpFromWire(op); ++op) {
         if (!CanReduce(static_cast<DataType>(type), static_cast<ReduceOp>(op))) continue;
         for (const uint32_t ranks : {1, 2, 3, 4, 16}) {
-          tests.push_back({kind, 42, static_cast<DataType>(type), static_cast<ReduceOp>(op), ranks});
-          if (tests.back().dtype != DataType::kFloat32) continue;
+          tests.push_back({kind, 42, WireCodec(static_cast<DataType>(type)), static_cast<ReduceOp>(op), ranks});
+          if (tests.back().codec.tensor_type() != DataType::kFloat32) continue;
           for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
             tests.push_back(tests.back());
-            tests.back().wire = wire;
+            tests.back().codec = WireCodec(DataType::kFloat32, wire);
           }
         }
       }
@@ -80,9 +76,8 @@ std::vector<TestData> AllTests() {
 }
 
 std::string Describe(const TestData& test) {
-  return std::string(test.kind == NumberKind::kRandom ? "random " : "small ") + std::string(DataTypeName(test.dtype)) +
-         " " + std::string(ReduceOpName(test.op)) + " of " + std::to_string(test.rank_count) + ", wire " +
-         std::string(WireFormatName(test.wire));
+  return std::string(test.kind == NumberKind::kRandom ? "random " : "small ") + WireCodecName(test.codec) + " " +
+         std::string(ReduceOpName(test.op)) + " of " + std::to_string(test.rank_count);
 }
 
 TEST(TestData, RightResultsPass) {
@@ -97,7 +92,7 @@ TEST(TestData, RightResultsPass) {
 TEST(TestData, ManyRanksPass) {
   for (const NumberKind kind : {NumberKind::kSmallIntegers, NumberKind::kRandom}) {
     for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kInt8}) {
-      const TestData test{kind, 5, type, ReduceOp::kSum, 1000};
+      const TestData test{kind, 5, WireCodec(type), ReduceOp::kSum, 1000};
       Reduced reduced(test, 50);
       EXPECT_EQ(CheckResult(test, reduced.data(), 50).wrong, 0u) << Describe(test);
     }
@@ -107,7 +102,7 @@ TEST(TestData, ManyRanksPass) {
 TEST(TestData, AWrongElementIsFoundAndNamed) {
   for (const TestData& test : AllTests()) {
     Reduced reduced(test, 300);
-    const size_t size = DataTypeSize(test.dtype);
+    const size_t size = test.codec.TensorBytes(1);
     // The highest bits but the sign: far outside what rounding may do.
     reduced.data()[17 * size + size - 1] ^= std::byte{0x60};
     const CheckOutcome outcome = CheckResult(test, reduced.data(), 300);
@@ -120,7 +115,7 @@ TEST(TestData, OneWrongBitIsFoundAmongSmallIntegers) {
   for (TestData test : AllTests()) {
     if (test.kind == NumberKind::kRandom) continue;
     Reduced reduced(test, 300);
-    const size_t size = DataTypeSize(test.dtype);
+    const size_t size = test.codec.TensorBytes(1);
     reduced.data()[299 * size] ^= std::byte{1};
     EXPECT_EQ(CheckResult(test, reduced.data(), 300).wrong, 1u) << Describe(test);
   }
@@ -145,7 +140,7 @@ TEST(TestData, AContributionThatCountsTwiceIsFound) {
 
 TEST(TestData, ADigitThatCanNotHaveCrossedTheWireIsFound) {
   for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
-    const TestData test{NumberKind::kRandom, 1, DataType::kFloat32, ReduceOp::kSum, 2, wire};
+    const TestData test{NumberKind::kRandom, 1, WireCodec(DataType::kFloat32, wire), ReduceOp::kSum, 2};
     Reduced reduced(test, 8);
     reduced.data()[12] ^= std::byte{1};  // far below what rounding may do
     const CheckOutcome outcome = CheckResult(test, reduced.data(), 8);
@@ -155,7 +150,7 @@ TEST(TestData, ADigitThatCanNotHaveCrossedTheWireIsFound) {
 }
 
 TEST(TestData, NanIsWrong) {
-  const TestData test{NumberKind::kRandom, 1, DataType::kFloat32, ReduceOp::kSum, 2};
+  const TestData test{NumberKind::kRandom, 1, WireCodec(DataType::kFloat32), ReduceOp::kSum, 2};
   Reduced reduced(test, 8);
   const uint32_t nan = 0x7fc00000;
   std::memcpy(reduced.data() + 12, &nan, sizeof(nan));
@@ -163,7 +158,7 @@ TEST(TestData, NanIsWrong) {
 }
 
 TEST(TestData, NumbersDependOnSeedRankAndIndex) {
-  TestData test{NumberKind::kRandom, 1, DataType::kInt64, ReduceOp::kSum, 2};
+  TestData test{NumberKind::kRandom, 1, WireCodec(DataType::kInt64), ReduceOp::kSum, 2};
   std::set<int64_t> seen;
   for (const uint64_t seed : {1, 2}) {
     for (uint32_t rank = 0; rank < 2; ++rank) {

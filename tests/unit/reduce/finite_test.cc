@@ -81,12 +81,14 @@ TEST(Finite, SquaresAreSummedInDouble) {
 }
 
 TEST(Finite, SquaresOf16BitNumbersAreThoseOfTheNumbers) {
-  for (const DataType dtype : {DataType::kFloat16, DataType::kBfloat16}) {
+  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
+    const WireCodec codec(DataType::kFloat32, wire);
     std::vector<float> numbers(5000);
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 200) - 100;
     std::vector<uint16_t> narrow(numbers.size());
-    NarrowFloat32(dtype, Bytes(numbers), reinterpret_cast<std::byte*>(narrow.data()), numbers.size());
-    EXPECT_EQ(SquareSum(dtype, Bytes(narrow), narrow.size()), SquareSum(DataType::kFloat32, Bytes(numbers), 5000));
+    Encode(codec, Bytes(numbers), reinterpret_cast<std::byte*>(narrow.data()), numbers.size());
+    EXPECT_EQ(SquareSum(codec.wire_type(), Bytes(narrow), narrow.size()),
+              SquareSum(DataType::kFloat32, Bytes(numbers), 5000));
   }
 }
 

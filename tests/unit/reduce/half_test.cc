@@ -37,7 +37,7 @@ std::vector<uint16_t> ReduceHalves(const KernelTable& table, const ReduceSpec& s
 TEST(Half, EveryValueSurvivesLoadAndStore) {
   for (const HalfCase& half : kHalfCases) {
     for (const KernelTable* table : AllKernels()) {
-      const ReduceSpec spec{half.type, ReduceOp::kSum, 1.0};
+      const ReduceSpec spec{WireCodec(half.type), ReduceOp::kSum, 1.0};
       SCOPED_TRACE(Describe(*table, spec));
       const std::vector<uint16_t> output = ReduceHalves(*table, spec, {AllHalves()});
       for (size_t i = 0; i < output.size(); ++i) {
@@ -53,7 +53,7 @@ TEST(Half, EveryValueIsLoadedExactly) {
   for (const HalfCase& half : kHalfCases) {
     for (const KernelTable* table : AllKernels()) {
       for (double factor : {1.0, 0.5, 4.0, 1024.0, 0x1p-20, 3.0, 1.0 / 3.0, 1e-30, 1e30}) {
-        const ReduceSpec spec{half.type, ReduceOp::kPremulSum, factor};
+        const ReduceSpec spec{WireCodec(half.type), ReduceOp::kPremulSum, factor};
         SCOPED_TRACE(Describe(*table, spec));
         const std::vector<uint16_t> output = ReduceHalves(*table, spec, {AllHalves()});
         for (size_t i = 0; i < output.size(); ++i) {
@@ -82,7 +82,7 @@ TEST(Half, TiesGoToEven) {
       expected.push_back(static_cast<uint16_t>(bits + (bits & 1)));
     }
     for (const KernelTable* table : AllKernels()) {
-      const ReduceSpec spec{half.type, ReduceOp::kSum, 1.0};
+      const ReduceSpec spec{WireCodec(half.type), ReduceOp::kSum, 1.0};
       SCOPED_TRACE(Describe(*table, spec));
       EXPECT_EQ(ReduceHalves(*table, spec, {values, half_units}), expected);
     }
@@ -94,7 +94,7 @@ TEST(Half, SumsOfManyRoundOnce) {
   const uint16_t one = EncodeHalf(kFloat16Format, 1.0);
   const uint16_t big = EncodeHalf(kFloat16Format, 2048.0);
   for (const KernelTable* table : AllKernels()) {
-    const ReduceSpec spec{DataType::kFloat16, ReduceOp::kSum, 1.0};
+    const ReduceSpec spec{WireCodec(DataType::kFloat16), ReduceOp::kSum, 1.0};
     EXPECT_EQ(ReduceHalves(*table, spec, {{big}, {one}, {one}, {one}, {one}})[0], EncodeHalf(kFloat16Format, 2052.0));
   }
 }
@@ -109,7 +109,7 @@ TEST(Half, RandomSumsAgreeWithTheReference) {
     std::vector<const std::byte*> pointers;
     for (const auto& input : inputs) pointers.push_back(reinterpret_cast<const std::byte*>(input.data()));
     for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kAvg}) {
-      const ReduceSpec spec{half.type, op, 1.0};
+      const ReduceSpec spec{WireCodec(half.type), op, 1.0};
       std::vector<uint16_t> expected(inputs[0].size());
       ReferenceReduce(spec, pointers, reinterpret_cast<std::byte*>(expected.data()), expected.size());
       for (const KernelTable* table : AllKernels()) {

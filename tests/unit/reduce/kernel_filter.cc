@@ -30,7 +30,8 @@ std::vector<std::byte> Reduced(const KernelTable& table, const ReduceSpec& spec,
   std::vector<const std::byte*> inputs;
   for (size_t k = 0; k < input_count; ++k) inputs.push_back(bytes.data() + k * input_bytes);
   std::vector<std::byte> output(input_bytes);
-  KernelOf(table, spec)(inputs.data(), input_count, output.data(), input_bytes / DataTypeSize(spec.dtype), 1.0, 1);
+  KernelOf(table, spec)(inputs.data(), input_count, output.data(), input_bytes / DataTypeSize(spec.codec.tensor_type()),
+                        1.0, 1);
   return output;
 }
 
@@ -56,7 +57,7 @@ int Run(const std::vector<std::string>& words) {
   std::vector<std::byte> output;
   if (words[1] == "reduce" && words.size() == 5 && ReduceOpFromName(words[3]) && std::atoi(words[4].c_str()) > 0) {
     const size_t input_count = static_cast<size_t>(std::atoi(words[4].c_str()));
-    output = Reduced(*table, {*type, *ReduceOpFromName(words[3]), 1.0}, input_count);
+    output = Reduced(*table, {WireCodec(*type), *ReduceOpFromName(words[3]), 1.0}, input_count);
   } else if ((words[1] == "narrow" || words[1] == "widen") && words.size() == 3) {
     output = Converted(*table, *type, words[1] == "narrow");
   } else {

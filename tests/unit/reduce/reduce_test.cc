@@ -35,7 +35,7 @@ class Contributions {
 };
 
 void ExpectLikeReference(const ReduceSpec& spec, size_t input_count, size_t element_count, size_t offset) {
-  const size_t bytes = element_count * DataTypeSize(spec.dtype);
+  const size_t bytes = element_count * DataTypeSize(spec.codec.tensor_type());
   // Random bits: every NaN, infinity and denormal comes up in the 16-bit types.
   Contributions contributions(input_count, bytes, offset, input_count * 1000003 + element_count * 31 + offset);
   std::vector<std::byte> expected(bytes);
@@ -87,7 +87,8 @@ TEST(Reduce, EveryNumberOfInputsGivesTheReferencesBits) {
 TEST(Reduce, InputsTooLargeForTheCacheGiveTheReferencesBits) {
   // More than 8 MiB together: the kernels go over them in another way.
   for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt64}) {
-    for (size_t inputs : {9, 12, 13, 24, 25}) ExpectLikeReference({type, ReduceOp::kSum, 1.0}, inputs, 500'001, 4);
+    for (size_t inputs : {9, 12, 13, 24, 25})
+      ExpectLikeReference({WireCodec(type), ReduceOp::kSum, 1.0}, inputs, 500'001, 4);
     if (HasFatalFailure()) return;
   }
 }
@@ -97,7 +98,8 @@ TEST(Reduce, AnAverageOfSumsIsDividedByTheRanksThatTheyAreOf) {
   for (int type = 1; type <= kReduceDataTypes; ++type) {
     for (const uint32_t ranks_per_input : {2u, 7u, 512u}) {
       for (const size_t inputs : {2u, 8u}) {
-        ExpectLikeReference({static_cast<DataType>(type), ReduceOp::kAvg, 1.0, ranks_per_input}, inputs, 9001, 8);
+        ExpectLikeReference({WireCodec(static_cast<DataType>(type)), ReduceOp::kAvg, 1.0, ranks_per_input}, inputs,
+                            9001, 8);
         if (HasFatalFailure()) return;
       }
     }
@@ -107,7 +109,7 @@ TEST(Reduce, AnAverageOfSumsIsDividedByTheRanksThatTheyAreOf) {
 TEST(Reduce, NoOtherOpKnowsOfHowManyRanksAnInputIs) {
   for (ReduceSpec spec : AllSpecs()) {
     if (spec.op == ReduceOp::kAvg) continue;
-    Contributions contributions(3, 500 * DataTypeSize(spec.dtype), 0, 9);
+    Contributions contributions(3, 500 * DataTypeSize(spec.codec.tensor_type()), 0, 9);
     std::vector<std::byte> expected(contributions.bytes());
     std::vector<std::byte> output(contributions.bytes());
     Reduce(spec, contributions.inputs(), expected.data(), 500);
@@ -121,8 +123,9 @@ TEST(Reduce, ThereIsAKernelForWhatCanBeReducedAndForNothingElse) {
   for (const KernelTable* table : AllKernels()) {
     for (int type = 1; type <= kReduceDataTypes; ++type) {
       for (int op = 1; op <= kReduceOps; ++op) {
-        const ReduceSpec spec{static_cast<DataType>(type), static_cast<ReduceOp>(op)};
-        EXPECT_EQ(KernelOf(*table, spec) != nullptr, CanReduce(spec.dtype, spec.op)) << Describe(*table, spec);
+        const ReduceSpec spec{WireCodec(static_cast<DataType>(type)), static_cast<ReduceOp>(op)};
+        EXPECT_EQ(KernelOf(*table, spec) != nullptr, CanReduce(spec.codec.tensor_type(), spec.op))
+            << Describe(*table, spec);
       }
     }
   }
@@ -131,7 +134,7 @@ TEST(Reduce, ThereIsAKernelForWhatCanBeReducedAndForNothingElse) {
 TEST(Reduce, MostInputsAllowed) {
   for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
     for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
-      ExpectLikeReference({type, op, 1.0}, kMaxReduceInputs, 70, 0);
+      ExpectLikeReference({WireCodec(type), op, 1.0}, kMaxReduceInputs, 70, 0);
       if (HasFatalFailure()) return;
     }
   }
@@ -140,7 +143,7 @@ TEST(Reduce, MostInputsAllowed) {
 TEST(Reduce, OutputMayBeAnyOfTheInputs) {
   for (const ReduceSpec& spec : AllSpecs()) {
     const size_t count = 9001;
-    const size_t bytes = count * DataTypeSize(spec.dtype);
+    const size_t bytes = count * DataTypeSize(spec.codec.tensor_type());
     for (const KernelTable* table : AllKernels()) {
       SCOPED_TRACE(Describe(*table, spec));
       for (size_t aliased = 0; aliased < 6; ++aliased) {
@@ -157,7 +160,7 @@ TEST(Reduce, OutputMayBeAnyOfTheInputs) {
 
 TEST(Reduce, PublicEntryPointGivesTheReferencesBits) {
   for (const ReduceSpec& spec : AllSpecs()) {
-    Contributions contributions(4, 5000 * DataTypeSize(spec.dtype), 0, 5);
+    Contributions contributions(4, 5000 * DataTypeSize(spec.codec.tensor_type()), 0, 5);
     std::vector<std::byte> expected(contributions.bytes());
     std::vector<std::byte> output(contributions.bytes());
     ReferenceReduce(spec, contributions.inputs(), expected.data(), 5000);
@@ -172,16 +175,16 @@ TEST(Reduce, FoldsFromTheFirstRankOn) {
   std::vector<const std::byte*> inputs;
   for (const float& value : ranks) inputs.push_back(reinterpret_cast<const std::byte*>(&value));
   float sum = -1;
-  Reduce({DataType::kFloat32, ReduceOp::kSum, 1.0}, inputs, reinterpret_cast<std::byte*>(&sum), 1);
+  Reduce({WireCodec(DataType::kFloat32), ReduceOp::kSum, 1.0}, inputs, reinterpret_cast<std::byte*>(&sum), 1);
   EXPECT_EQ(sum, 0.0f);
   std::swap(inputs[1], inputs[2]);
-  Reduce({DataType::kFloat32, ReduceOp::kSum, 1.0}, inputs, reinterpret_cast<std::byte*>(&sum), 1);
+  Reduce({WireCodec(DataType::kFloat32), ReduceOp::kSum, 1.0}, inputs, reinterpret_cast<std::byte*>(&sum), 1);
   EXPECT_EQ(sum, -1.0f);
 }
 
 TEST(Reduce, BitsOfAnElementDoNotDependOnItsPosition) {
   for (const ReduceSpec& spec : AllSpecs()) {
-    const size_t size = DataTypeSize(spec.dtype);
+    const size_t size = DataTypeSize(spec.codec.tensor_type());
     Contributions contributions(5, 3000 * size, 0, 11);
     std::vector<std::byte> whole(3000 * size);
     Reduce(spec, contributions.inputs(), whole.data(), 3000);

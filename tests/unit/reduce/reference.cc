@@ -116,7 +116,7 @@ uint16_t EncodeHalf(HalfFormat format, double value) {
 
 void ReferenceReduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, std::byte* output,
                      size_t element_count) {
-  switch (spec.dtype) {
+  switch (spec.codec.tensor_type()) {
     case DataType::kFloat32:
       return ReduceAs<Plain<float>>(spec, inputs, output, element_count);
     case DataType::kFloat64:
@@ -145,11 +145,11 @@ std::vector<const KernelTable*> AllKernels() {
 }
 
 ReduceKernel KernelOf(const KernelTable& table, const ReduceSpec& spec) {
-  return table.kernels[static_cast<int>(spec.dtype) - 1][static_cast<int>(spec.op) - 1];
+  return table.kernels[static_cast<int>(spec.codec.tensor_type()) - 1][static_cast<int>(spec.op) - 1];
 }
 
 std::string Describe(const KernelTable& table, const ReduceSpec& spec) {
-  return std::string(table.name) + " " + std::string(DataTypeName(spec.dtype)) + " " +
+  return std::string(table.name) + " " + std::string(DataTypeName(spec.codec.tensor_type())) + " " +
          std::string(ReduceOpName(spec.op));
 }
 
@@ -157,8 +157,8 @@ std::vector<ReduceSpec> AllSpecs() {
   std::vector<ReduceSpec> specs;
   for (int type = 1; type <= kReduceDataTypes; ++type) {
     for (int op = 1; op <= kReduceOps; ++op) {
-      const ReduceSpec spec{static_cast<DataType>(type), static_cast<ReduceOp>(op), 0.37};
-      if (CanReduce(spec.dtype, spec.op)) specs.push_back(spec);
+      const ReduceSpec spec{WireCodec(static_cast<DataType>(type)), static_cast<ReduceOp>(op), 0.37};
+      if (CanReduce(spec.codec.tensor_type(), spec.op)) specs.push_back(spec);
     }
   }
   return specs;

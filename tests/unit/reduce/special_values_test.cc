@@ -20,7 +20,7 @@ template <typename Number>
 Number ReduceOne(DataType type, ReduceOp op, const std::vector<Number>& ranks, double factor = 1.0) {
   std::vector<const std::byte*> inputs;
   for (const Number& value : ranks) inputs.push_back(reinterpret_cast<const std::byte*>(&value));
-  const ReduceSpec spec{type, op, factor};
+  const ReduceSpec spec{WireCodec(type), op, factor};
   Number result{};
   Reduce(spec, inputs, reinterpret_cast<std::byte*>(&result), 1);
   for (const KernelTable* table : AllKernels()) {
@@ -80,7 +80,7 @@ TEST(SpecialValues, RoundingModeOfTheThreadDoesNotMatterAndIsKept) {
   std::vector<const std::byte*> inputs;
   for (const float& value : ranks) inputs.push_back(reinterpret_cast<const std::byte*>(&value));
   float sum = 0;
-  Reduce({DataType::kFloat32, ReduceOp::kSum, 1.0}, inputs, reinterpret_cast<std::byte*>(&sum), 1);
+  Reduce({WireCodec(DataType::kFloat32), ReduceOp::kSum, 1.0}, inputs, reinterpret_cast<std::byte*>(&sum), 1);
   const int mode_after = std::fegetround();
   std::fesetround(FE_TONEAREST);
   EXPECT_EQ(mode_after, FE_UPWARD);
@@ -94,7 +94,7 @@ TEST(SpecialValues, FlushingOfDenormalsInTheThreadDoesNotMatterAndIsKept) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | _MM_FLUSH_ZERO_ON | 0x0040);  // flush to zero, denormals are zero
   float sum = 0;
-  Reduce({DataType::kFloat32, ReduceOp::kSum, 1.0}, inputs, reinterpret_cast<std::byte*>(&sum), 1);
+  Reduce({WireCodec(DataType::kFloat32), ReduceOp::kSum, 1.0}, inputs, reinterpret_cast<std::byte*>(&sum), 1);
   const unsigned during = _mm_getcsr();
   _mm_setcsr(before);
   EXPECT_EQ(std::bit_cast<uint32_t>(sum), 15u);

@@ -18,7 +18,7 @@ class Sum {
       for (uint32_t i = 0; i < elements; ++i) arrays_[rank][i] = static_cast<float>(rank + i % 1000);
       inputs_.push_back(reinterpret_cast<const std::byte*>(arrays_[rank].data()));
     }
-    job_ = {.spec = {.dtype = DataType::kFloat32, .op = ReduceOp::kSum},
+    job_ = {.spec = {.op = ReduceOp::kSum},
             .inputs = inputs_,
             .output = reinterpret_cast<std::byte*>(output_.data()),
             .elements = elements,

@@ -71,7 +71,7 @@ class ServerDriver {
     return offer;
   }
   OfferId Push(PeerId peer, const FrameHeader& header) {
-    return GiveOffer(peer, EncodeHeader(header), uint64_t{header.chunk_elements} * DataTypeSize(header.dtype));
+    return GiveOffer(peer, EncodeHeader(header), header.payload_bytes());
   }
   void Land(const AcceptAction& accept, bool ok = true) {
     Give({.kind = TransportEventKind::kLanded,
@@ -161,7 +161,7 @@ class ServerDriver {
   // A push of fp32 with the default chunk size.
   static FrameHeader PushHeader(uint32_t rank, uint64_t op, uint32_t chunk = 0, uint64_t elements = 256,
                                 uint64_t group = 1) {
-    const BucketPlan plan = *MakeBucketPlan(elements, DataType::kFloat32, 1024);
+    const BucketPlan plan = *MakeBucketPlan(elements, WireCodec(DataType::kFloat32), 1024);
     FrameHeader header = Header(FrameType::kPush, rank, group);
     header.op = OpNumber(op);
     header.bucket_elements = elements;

@@ -18,7 +18,7 @@ TEST(TimedReducerTest, CountsTheTimeOfWorkAlone) {
   const std::vector<float> other(sum.size(), 2.0f);
   const std::vector<const std::byte*> inputs = {reinterpret_cast<const std::byte*>(sum.data()),
                                                 reinterpret_cast<const std::byte*>(other.data())};
-  reducer.Start({.spec = {.dtype = DataType::kFloat32, .op = ReduceOp::kSum},
+  reducer.Start({.spec = {.op = ReduceOp::kSum},
                  .inputs = inputs,
                  .output = reinterpret_cast<std::byte*>(sum.data()),
                  .elements = static_cast<uint32_t>(sum.size())});

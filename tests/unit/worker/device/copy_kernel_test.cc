@@ -104,7 +104,8 @@ TEST(CopyKernelTest, BytesAreCopiedFromAndToAnyAddress) {
 
 TEST(CopyKernelTest, NumbersOf16BitsHaveTheHostsBitsAtAnyAddressAndOfAnyCount) {
   std::mt19937 random(5);
-  for (const DataType type : {DataType::kBfloat16, DataType::kFloat16}) {
+  for (const WireFormat wire : {WireFormat::kBfloat16, WireFormat::kFloat16}) {
+    const WireCodec codec(DataType::kFloat32, wire);
     for (uint64_t tensor_offset = 0; tensor_offset < 16; tensor_offset += 4) {
       for (uint64_t host_offset = 0; host_offset < 16; host_offset += 2) {
         for (uint64_t count = 0; count < 70; ++count) {
@@ -114,16 +115,16 @@ TEST(CopyKernelTest, NumbersOf16BitsHaveTheHostsBitsAtAnyAddressAndOfAnyCount) {
               .tensor = AddressOf(tensor.data()),
               .host = AddressOf(host.data()),
               .count = count,
-              .type = type == DataType::kBfloat16 ? device::CopyType::kBfloat16 : device::CopyType::kFloat16};
+              .type = wire == WireFormat::kBfloat16 ? device::CopyType::kBfloat16 : device::CopyType::kFloat16};
           std::generate_n(tensor.data(), 4 * count, [&] { return static_cast<std::byte>(random()); });
           std::vector<std::byte> expected(4 * count);
-          NarrowFloat32(type, tensor.data(), expected.data(), count);
+          Encode(codec, tensor.data(), expected.data(), count);
           device::CarryOut(command);
           ASSERT_EQ(std::memcmp(host.data(), expected.data(), 2 * count), 0)
               << count << " numbers, offsets " << tensor_offset << " and " << host_offset;
 
           std::generate_n(host.data(), 2 * count, [&] { return static_cast<std::byte>(random()); });
-          WidenToFloat32(type, host.data(), expected.data(), count);
+          Decode(codec, host.data(), expected.data(), count);
           command.to_device = 1;
           device::CarryOut(command);
           ASSERT_EQ(std::memcmp(tensor.data(), expected.data(), 4 * count), 0)

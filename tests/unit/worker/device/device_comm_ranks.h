@@ -125,10 +125,11 @@ inline std::vector<std::byte> BytesOf(DataType dtype, const std::vector<double>&
         Append<float>(value, &bytes);
     }
   }
-  if (DataTypeSize(dtype) != 2) return bytes;
-  std::vector<std::byte> narrow(2 * values.size());
-  NarrowFloat32(dtype, bytes.data(), narrow.data(), values.size());
-  return narrow;
+  const std::optional<WireCodec> codec = WireCodec::Float32As(dtype);
+  if (!codec.has_value()) return bytes;
+  std::vector<std::byte> encoded(codec->WireBytes(values.size()));
+  Encode(*codec, bytes.data(), encoded.data(), values.size());
+  return encoded;
 }
 
 inline double InputOf(uint32_t rank, uint64_t element) { return 1.0 + static_cast<double>((element + rank) % 3); }

@@ -163,10 +163,9 @@ TEST_F(NodeGroupTest, AnOpGoesToTheNodeAsItWasCalledAndEndsWhenItsMemoryIsFree) 
   EXPECT_EQ(op.ticket, 7u);
   EXPECT_EQ(op.data, reinterpret_cast<std::byte*>(0x1000));
   EXPECT_EQ(op.element_count, 100u);
-  EXPECT_EQ(op.dtype, DataType::kFloat32);
   EXPECT_EQ(op.reduce_op, ReduceOp::kPremulSum);
   EXPECT_EQ(op.premul_factor, 0.5);
-  EXPECT_EQ(op.wire, WireFormat::kBfloat16);
+  EXPECT_EQ(op.codec, WireCodec(DataType::kFloat32, WireFormat::kBfloat16));
   EXPECT_FALSE(op.other_nodes);
   EXPECT_THAT(worker.done, IsEmpty());
   worker.now.monotonic_ns += 5'000;

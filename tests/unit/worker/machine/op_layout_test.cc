@@ -29,7 +29,7 @@ TEST(OpLayout, SaysWhereEachChunkLiesAndHowLongItIsOnTheWire) {
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_EQ(layout->element_count(), 600u);
   ASSERT_EQ(layout->chunk_count(), 3u);
-  EXPECT_FALSE(layout->narrowed());
+  EXPECT_TRUE(layout->codec().is_identity());
   EXPECT_EQ(layout->OffsetBytes(ChunkNumber(0)), 0u);
   uint64_t bytes = 0;
   for (uint32_t chunk = 0; chunk < 3; ++chunk) {
@@ -43,8 +43,8 @@ TEST(OpLayout, SaysWhereEachChunkLiesAndHowLongItIsOnTheWire) {
 TEST(OpLayout, ANarrowWireHalvesTheBytesOfAChunkAndNotItsPlace) {
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(Group(1024, WireFormat::kBfloat16), 1024, DataType::kFloat32);
   ASSERT_TRUE(layout.ok()) << layout.status();
-  EXPECT_TRUE(layout->narrowed());
-  EXPECT_EQ(layout->type_on_wire(), DataType::kBfloat16);
+  EXPECT_FALSE(layout->codec().is_identity());
+  EXPECT_EQ(layout->codec().wire_type(), DataType::kBfloat16);
   ASSERT_EQ(layout->chunk_count(), 2u);
   EXPECT_EQ(layout->BytesOnWire(ChunkNumber(0)), 1024u);
   EXPECT_EQ(layout->OffsetBytes(ChunkNumber(1)), 2048u);

@@ -129,7 +129,7 @@ TEST_F(RailsTest, ResultsAreGivenToTheNodeInOrderAfterTheyWereCopiedToTheTensor)
   const std::vector<WorkerSendAction> sends = std::exchange(worker.sends, {});
   ASSERT_THAT(sends, SizeIs(4));
   Answer(sends[1]);
-  EXPECT_THAT(worker.copies, SizeIs(1));
+  EXPECT_THAT(worker.decodes, SizeIs(1));
   EXPECT_THAT(worker.published, IsEmpty()) << "the first chunk is not back";
   Answer(sends[0]);
   EXPECT_THAT(worker.published, ElementsAre(Published{{kPart, 2 * kChunkElements}, 2}));
@@ -211,16 +211,16 @@ TEST_F(RailsTest, TheNodeAppliesAFactorAndTheServersDivideAnAverage) {
 TEST_F(RailsTest, A16BitWireIsWidenedBeforeTheNodeGetsIt) {
   OpenAll(1, 8, WireFormat::kBfloat16);
   worker.Submit(1, kElements);
-  EXPECT_EQ(worker.local_starts.at(0).wire, WireFormat::kBfloat16);
+  EXPECT_EQ(worker.local_starts.at(0).codec, WireCodec(DataType::kFloat32, WireFormat::kBfloat16));
   Reduced(1, 0, 2 * kChunkElements - 1);
   EXPECT_THAT(worker.sends, IsEmpty()) << "a chunk of 16-bit numbers has twice as many elements";
   Reduced(1, 2 * kChunkElements - 1, kPart);
   ASSERT_THAT(worker.sends, SizeIs(2));
-  EXPECT_THAT(worker.narrows, SizeIs(2));
+  EXPECT_THAT(worker.encodes, SizeIs(2));
   const std::vector<WorkerSendAction> sends = std::exchange(worker.sends, {});
   Answer(sends[0]);
   EXPECT_THAT(worker.published, ElementsAre(Published{{kPart, 2 * kChunkElements}, 1}));
-  EXPECT_THAT(worker.widens, SizeIs(1));
+  EXPECT_THAT(worker.decodes, SizeIs(1));
 }
 
 // ---- moves ----

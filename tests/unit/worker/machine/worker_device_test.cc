@@ -99,7 +99,7 @@ TEST(WorkerDevice, AChunkIsCopiedToAPlaceOfItsOwnAndSentFromThere) {
     EXPECT_FALSE(copy.to_device());
     EXPECT_EQ(copy.ticket, 1u);
     EXPECT_EQ(copy.tensor, worker.memory(1) + 4 * elements);
-    EXPECT_EQ(copy.place_type, DataType::kFloat32);
+    EXPECT_EQ(copy.codec, WireCodec(DataType::kFloat32));
     EXPECT_NE(copy.staging, nullptr);
     places.insert(copy.place);
     elements += copy.elements;
@@ -127,11 +127,10 @@ TEST(WorkerDevice, TheDeviceConvertsWhereTheWireIsNarrower) {
   worker.SubmitOnDevice(1, 100);
   worker.TensorReady(1);
   ASSERT_THAT(worker.device_copies, SizeIs(1));
-  EXPECT_EQ(worker.device_copies[0].tensor_type, DataType::kFloat32);
-  EXPECT_EQ(worker.device_copies[0].place_type, DataType::kBfloat16);
+  EXPECT_EQ(worker.device_copies[0].codec, WireCodec(DataType::kFloat32, WireFormat::kBfloat16));
   worker.AnswerAll(2);
-  EXPECT_THAT(worker.narrows, IsEmpty());
-  EXPECT_THAT(worker.widens, IsEmpty());
+  EXPECT_THAT(worker.encodes, IsEmpty());
+  EXPECT_THAT(worker.decodes, IsEmpty());
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_TRUE(worker.done[0].status.ok());
 }
@@ -155,7 +154,8 @@ TEST(WorkerDevice, AnOpIsDoneWhenItsResultsAreOnTheDeviceAndThoseForOthersAreKep
   worker.EndCopy(worker.device_copies[0]);
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_TRUE(worker.done[0].status.ok());
-  EXPECT_THAT(worker.copies, IsEmpty()) << "no processor may touch a device's memory";
+  EXPECT_THAT(worker.encodes, IsEmpty()) << "no processor may touch a device's memory";
+  EXPECT_THAT(worker.decodes, IsEmpty());
 }
 
 TEST(WorkerDevice, ACellIsUsedAgainWhenItsResultIsOnTheDevice) {

@@ -240,9 +240,8 @@ class WorkerDriver {
     notes.clear();
     sends.clear();
     accepts.clear();
-    copies.clear();
-    narrows.clear();
-    widens.clear();
+    encodes.clear();
+    decodes.clear();
     device_copies.clear();
     copies_over.clear();
     declines.clear();
@@ -278,9 +277,8 @@ class WorkerDriver {
   std::vector<SentNote> notes;
   std::vector<WorkerSendAction> sends;
   std::vector<WorkerAcceptAction> accepts;
-  std::vector<WorkerCopyAction> copies;
-  std::vector<WorkerNarrowAction> narrows;
-  std::vector<WorkerWidenAction> widens;
+  std::vector<WorkerEncodeAction> encodes;
+  std::vector<WorkerDecodeAction> decodes;
   std::vector<DeviceCopy> device_copies;
   std::vector<uint64_t> copies_over;  // tickets
   int device_abandons = 0;
@@ -329,14 +327,13 @@ class WorkerDriver {
       notes.push_back({note->peer, *DecodeHeader(note->note.view()), {body.begin(), body.end()}});
     }
     if (const auto* send = std::get_if<WorkerSendAction>(&action)) sends.push_back(*send);
-    if (const auto* narrow = std::get_if<WorkerNarrowAction>(&action)) narrows.push_back(*narrow);
-    if (const auto* widen = std::get_if<WorkerWidenAction>(&action)) widens.push_back(*widen);
+    if (const auto* encode = std::get_if<WorkerEncodeAction>(&action)) encodes.push_back(*encode);
+    if (const auto* decode = std::get_if<WorkerDecodeAction>(&action)) decodes.push_back(*decode);
     if (const auto* accept = std::get_if<WorkerAcceptAction>(&action)) {
       machine_.OnEvent(AcceptStarted{.token = accept->token, .at_once = accepts_at_once}, now, &actions_);
       accepts.push_back(*accept);
       last_accept_token = accept->token;
     }
-    if (const auto* copy = std::get_if<WorkerCopyAction>(&action)) copies.push_back(*copy);
     if (const auto* copy = std::get_if<DeviceCopyAction>(&action)) device_copies.push_back(copy->copy);
     if (const auto* over = std::get_if<DeviceCopiesOverAction>(&action)) copies_over.push_back(over->ticket);
     if (std::holds_alternative<DeviceAbandonAction>(action)) ++device_abandons;
@@ -347,7 +344,7 @@ class WorkerDriver {
     if (const auto* open = std::get_if<LocalOpenAction>(&action)) local_opens.push_back(open->group);
     if (const auto* start = std::get_if<LocalStartAction>(&action)) local_starts.push_back(start->op);
     if (const auto* publish = std::get_if<LocalPublishAction>(&action)) {
-      published.push_back({publish->elements, copies.size() + widens.size()});
+      published.push_back({publish->elements, decodes.size()});
     }
     if (const auto* fail = std::get_if<LocalFailAction>(&action)) local_fails.push_back(*fail);
     if (const auto* close = std::get_if<LocalCloseAction>(&action)) local_closes.push_back(close->group);

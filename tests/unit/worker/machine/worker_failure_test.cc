@@ -305,7 +305,7 @@ TEST(WorkerFailure, AResultThatDoesNotFitWhatWasPushedIsNeverTaken) {
   EXPECT_TRUE(fails([](FrameHeader* h) { h->contributors = 1; })) << "a sum without somebody is no sum";
   EXPECT_TRUE(fails([](FrameHeader* h) { h->bucket_elements = 101; }));
   EXPECT_TRUE(fails([](FrameHeader* h) { h->chunk_elements = 99; }, 396));
-  EXPECT_TRUE(fails([](FrameHeader* h) { h->dtype = DataType::kInt32; }));
+  EXPECT_TRUE(fails([](FrameHeader* h) { h->codec = WireCodec(DataType::kInt32); }));
   EXPECT_TRUE(fails([](FrameHeader* h) { h->reduce_op = ReduceOp::kMax; }));
   EXPECT_TRUE(fails([](FrameHeader* h) { h->rank = Rank(1); }));
 }

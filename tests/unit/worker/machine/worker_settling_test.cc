@@ -235,10 +235,10 @@ TEST(Invariant, I3AResultLandsBesideTheContributionUntilItIsWhole) {
   EXPECT_NE(worker.accepts[0].data, worker.memory(1));
   EXPECT_EQ(worker.accepts[0].data_at_once, worker.memory(1)) << "for transports that copy at once";
   worker.Land(worker.accepts[0]);
-  ASSERT_GE(worker.copies.size(), 1u);
-  EXPECT_EQ(worker.copies[0].from, worker.accepts[0].data);
-  EXPECT_EQ(worker.copies[0].to, worker.memory(1));
-  EXPECT_EQ(worker.copies[0].bytes, 400u);
+  ASSERT_EQ(worker.decodes.size(), 1u);
+  EXPECT_EQ(worker.decodes[0].place, worker.accepts[0].data);
+  EXPECT_EQ(worker.decodes[0].tensor, worker.memory(1));
+  EXPECT_EQ(worker.decodes[0].elements, 100u);
 }
 
 TEST(WorkerSettling, F7AMoveWaitsForAResultThatIsInTheTensorAlready) {
@@ -277,10 +277,11 @@ TEST(Invariant, I3TheLastResultsOfADoneOpAreKeptUntilAllHaveThem) {
   worker.AnswerAll(2);
   ASSERT_EQ(worker.done.size(), 1u);
   // 5 chunks to the tensor, and with a credit of 2 the last 2 are kept.
-  ASSERT_EQ(worker.copies.size(), 7u);
-  EXPECT_EQ(worker.copies[5].bytes, 1024u);
-  EXPECT_EQ(worker.copies[5].from, worker.memory(1) + 4 * 1024) << "places are told by position: 4, 3";
-  EXPECT_EQ(worker.copies[6].from, worker.memory(1) + 3 * 1024);
+  EXPECT_EQ(worker.decodes.size(), 5u);
+  ASSERT_EQ(worker.encodes.size(), 2u);
+  EXPECT_EQ(worker.encodes[0].elements, kChunkElements);
+  EXPECT_EQ(worker.encodes[0].tensor, worker.memory(1) + 4 * 1024) << "places are told by position: 4, 3";
+  EXPECT_EQ(worker.encodes[1].tensor, worker.memory(1) + 3 * 1024);
   EXPECT_EQ(worker.machine().counters().retained_results, 2u);
   Move(&worker, 1, 4);
   worker.Welcome(0, 2, 0, 1, 4);
@@ -318,9 +319,9 @@ TEST(WorkerSettling, AResultOfAnOpThatIsNotDoneIsHandedOverAsACopy) {
   EXPECT_THAT(worker.sends, IsEmpty()) << "it has no result of chunk 1: it pushes its contribution";
   worker.GiveNote(0, MakeNote(Ask(1, 0, 4)));
   ASSERT_EQ(worker.sends.size(), 1u);
-  ASSERT_EQ(worker.copies.size(), 1u);
-  EXPECT_EQ(worker.copies[0].from, worker.memory(1));
-  EXPECT_EQ(worker.copies[0].to, worker.sends[0].data);
+  ASSERT_EQ(worker.encodes.size(), 1u);
+  EXPECT_EQ(worker.encodes[0].tensor, worker.memory(1));
+  EXPECT_EQ(worker.encodes[0].place, worker.sends[0].data);
   EXPECT_EQ(worker.machine().counters().results_handed_over, 1u);
 }
 
@@ -423,7 +424,7 @@ TEST(WorkerSettling, ALandingOfAnEpochThatIsOverIsDroppedAndItsMemoryWaitedFor) 
   worker.Welcome(0, 2, 0, 1, 4);
   worker.Clear();
   worker.Land(old_landing);
-  EXPECT_THAT(worker.copies, IsEmpty());
+  EXPECT_THAT(worker.decodes, IsEmpty());
   EXPECT_THAT(worker.done, IsEmpty());
 }
 

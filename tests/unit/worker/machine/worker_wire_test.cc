@@ -12,6 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uint32_t kHalfChunkElements = 512;  // 1 KiB of 16-bit numbers
+constexpr WireCodec kBfloat16Wire(DataType::kFloat32, WireFormat::kBfloat16);
 
 // Rank 0 of 2, one server, bf16 on the wire.
 void OpenNarrow(WorkerDriver* worker, uint32_t credit) {
@@ -30,20 +31,19 @@ TEST(WorkerWire, AChunkIsNarrowedToAPlaceOfItsOwnAndSentFromThere) {
   OpenNarrow(&worker, 4);
   worker.Submit(1, 3 * kHalfChunkElements + 5);
   ASSERT_EQ(worker.sends.size(), 4u);
-  ASSERT_EQ(worker.narrows.size(), 4u);
+  ASSERT_EQ(worker.encodes.size(), 4u);
   std::set<const std::byte*> places;
   uint64_t elements = 0;
   for (size_t i = 0; i < 4; ++i) {
     const FrameHeader header = WorkerDriver::HeaderOf(worker.sends[i]);
-    EXPECT_EQ(header.dtype, DataType::kBfloat16);
-    EXPECT_TRUE(header.narrowed);
+    EXPECT_EQ(header.codec, kBfloat16Wire);
     EXPECT_EQ(header.bucket_elements, 3 * kHalfChunkElements + 5);
     EXPECT_EQ(worker.sends[i].bytes, 2 * uint64_t{header.chunk_elements});
-    EXPECT_EQ(worker.sends[i].data, worker.narrows[i].place);
-    EXPECT_EQ(worker.narrows[i].type, DataType::kBfloat16);
-    EXPECT_EQ(worker.narrows[i].tensor, worker.memory(1) + 4 * header.first_element);
-    EXPECT_EQ(worker.narrows[i].elements, header.chunk_elements);
-    places.insert(worker.narrows[i].place);
+    EXPECT_EQ(worker.sends[i].data, worker.encodes[i].place);
+    EXPECT_EQ(worker.encodes[i].codec, kBfloat16Wire);
+    EXPECT_EQ(worker.encodes[i].tensor, worker.memory(1) + 4 * header.first_element);
+    EXPECT_EQ(worker.encodes[i].elements, header.chunk_elements);
+    places.insert(worker.encodes[i].place);
     elements += header.chunk_elements;
   }
   EXPECT_EQ(places.size(), 4u);
@@ -55,22 +55,22 @@ TEST(WorkerWire, AResultLandsInItsPlaceAndIsWidenedIntoTheTensor) {
   OpenNarrow(&worker, 2);
   worker.Submit(1, kHalfChunkElements + 7);
   const std::vector<WorkerSendAction> sends = worker.sends;
-  const std::vector<WorkerNarrowAction> narrows = worker.narrows;
+  const std::vector<WorkerEncodeAction> encodes = worker.encodes;
   worker.Clear();
   // The result of the second comes before its push has left: its place must not be written yet.
   worker.OfferResult(sends[1], 2);
   EXPECT_TRUE(worker.accepts.empty());
   worker.Sent(sends[1]);
   ASSERT_EQ(worker.accepts.size(), 1u);
-  EXPECT_EQ(worker.accepts[0].data, narrows[1].place);
+  EXPECT_EQ(worker.accepts[0].data, encodes[1].place);
   EXPECT_EQ(worker.accepts[0].bytes, sends[1].bytes);
-  EXPECT_TRUE(worker.widens.empty());
+  EXPECT_TRUE(worker.decodes.empty());
   worker.Land(worker.accepts[0]);
-  ASSERT_EQ(worker.widens.size(), 1u);
-  EXPECT_EQ(worker.widens[0].place, narrows[1].place);
-  EXPECT_EQ(worker.widens[0].tensor, narrows[1].tensor);
-  EXPECT_EQ(worker.widens[0].elements, narrows[1].elements);
-  EXPECT_EQ(worker.widens[0].type, DataType::kBfloat16);
+  ASSERT_EQ(worker.decodes.size(), 1u);
+  EXPECT_EQ(worker.decodes[0].place, encodes[1].place);
+  EXPECT_EQ(worker.decodes[0].tensor, encodes[1].tensor);
+  EXPECT_EQ(worker.decodes[0].elements, encodes[1].elements);
+  EXPECT_EQ(worker.decodes[0].codec, kBfloat16Wire);
   worker.Sent(sends[0]);
   worker.OfferResult(sends[0], 2);
   worker.Land(worker.accepts[1]);
@@ -93,11 +93,11 @@ TEST(WorkerWire, TheLastResultOutlivesItsGroup) {
   committed.commit_watermark = OpNumber(1);
   worker.GiveNote(0, MakeNote(committed));
   ASSERT_EQ(worker.closed.size(), 1u);
-  ASSERT_EQ(worker.widens.size(), 1u);
-  worker.narrows.clear();
-  EXPECT_EQ(worker.widens[0].staging.use_count(), 1) << "the group is gone, the place is not";
+  ASSERT_EQ(worker.decodes.size(), 1u);
+  worker.encodes.clear();
+  EXPECT_EQ(worker.decodes[0].staging.use_count(), 1) << "the group is gone, the place is not";
   std::byte first{};
-  std::memcpy(&first, worker.widens[0].place, 1);
+  std::memcpy(&first, worker.decodes[0].place, 1);
 }
 
 TEST(WorkerWire, ResultsThatDoNotFitTheWireFailTheGroup) {
@@ -110,9 +110,8 @@ TEST(WorkerWire, ResultsThatDoNotFitTheWireFailTheGroup) {
     FrameHeader header = WorkerDriver::HeaderOf(send);
     header.type = FrameType::kResult;
     header.contributors = 2;
-    header.narrowed = false;
-    header.dtype = dtype;
-    worker.Offer(send.peer, header, header.chunk_elements * DataTypeSize(header.dtype));
+    header.codec = WireCodec(dtype);
+    worker.Offer(send.peer, header, header.payload_bytes());
     ASSERT_EQ(worker.done.size(), 1u);
     EXPECT_THAT(std::string(worker.done[0].status.message()), HasSubstr("does not fit what was pushed"));
   }
