@@ -10,23 +10,35 @@ import os
 import pathlib
 import runpy
 import shutil
+import sysconfig
 
 from setuptools import setup
 from setuptools.command.sdist import sdist
-from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+try:
+    from torch.utils.cpp_extension import BuildExtension, CppExtension
+except ImportError:
+    raise SystemExit(
+        "error: shoal's plugin is compiled against the torch that it will run with, and this build sees none. Install "
+        "shoal's wheel, which is compiled and has the programs and the library; or install torch, and then this with "
+        "`pip install --no-build-isolation`"
+    ) from None
 
 HERE = pathlib.Path(__file__).resolve().parent
 C_ABI = pathlib.Path("worker") / "include" / "shoal" / "worker.h"
 MUTEX = pathlib.Path("process") / "mutex.h"
 # The sources name each other from the root of the repository. A source distribution has what they need in a folder.
 ROOT = HERE.parent if (HERE.parent / C_ABI).is_file() else HERE / "root"
-SOURCES = runpy.run_path(str(HERE / "shoal" / "plugin.py"))["UNITS"]
+PLUGIN = runpy.run_path(str(HERE / "shoal" / "plugin.py"))
 
 
 class BuildWithLibrary(BuildExtension):
     """Also copies libshoal.so to where the package's files are gathered."""
 
     def run(self) -> None:
+        _, lacking = PLUGIN["find_compiler"](sysconfig.get_path("include"))
+        if lacking:
+            raise SystemExit(f"error: to compile shoal's plugin needs {' and '.join(lacking)}; its wheel needs nothing")
         super().run()
         library = os.environ.get("SHOAL_LIBRARY_FILE")
         if library is None:
@@ -54,7 +66,7 @@ setup(
     ext_modules=[
         CppExtension(
             "shoal._C",
-            sources=[f"src/{name}.cc" for name in SOURCES],
+            sources=[f"src/{name}.cc" for name in PLUGIN["UNITS"]],
             include_dirs=[str(ROOT)],
             extra_compile_args=["-std=c++20", "-O2", "-g1", "-fvisibility=hidden", "-Wall", "-Wextra"],
             extra_link_args=["-Wl,--as-needed"],

@@ -16,6 +16,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def _compile_once(torch_version: str, torch_folder: pathlib.Path) -> pathlib.Pat
                 for left_over in folder.glob("compile-*"):  # of a process that was killed
                     shutil.rmtree(left_over)
                 _say(f"{without}; compiling it once, which takes a minute or two, into {folder}")
-                compile_plugin(sources, torch_folder / "include", torch_folder / "lib", include, target, [compiler])
+                compile_plugin(sources, torch_folder / "include", torch_folder / "lib", include, target, compiler)
     except OSError as error:
         raise NoPluginError(f"{without}, and it can't be kept: {error}. XDG_CACHE_HOME names another folder") from None
     except RuntimeError as error:
@@ -144,14 +145,21 @@ def _cache() -> pathlib.Path:
         raise OSError("this user has no home") from None
 
 
-def _compiler(without: str, include: str) -> str:
-    named = os.environ.get("CXX")
-    compiler = shutil.which(named or "c++") or (None if named else shutil.which("g++"))
+def find_compiler(include: str) -> tuple[list[str], list[str]]:
+    """The words by which the C++ compiler is called, and what is lacking of what it takes to compile the plugin.
+    `include`: the folder of Python's headers."""
+    named = os.environ.get("CXX", "")
+    compiler = shlex.split(named) or [name for name in ("c++", "g++") if shutil.which(name)][:1]
     lacking = []
-    if compiler is None:
+    if not compiler or shutil.which(compiler[0]) is None:
         lacking.append(f"CXX={named}, which is not there" if named else "a C++ compiler (Debian, Ubuntu: g++)")
     if not pathlib.Path(include, "Python.h").is_file():
         lacking.append(f"Python's headers in {include} (Debian, Ubuntu: python3-dev)")
+    return compiler, lacking
+
+
+def _compiler(without: str, include: str) -> list[str]:
+    compiler, lacking = find_compiler(include)
     if lacking:
         raise NoPluginError(
             f"{without}, and to compile it here, which is done once, needs {' and '.join(lacking)}. Install that, or a"

@@ -90,6 +90,24 @@ def test_a_wheel_is_built_from_a_source_distribution_alone(unpacked, tmp_path):
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+def refused(unpacked: pathlib.Path, prelude: str, **environment: str) -> str:
+    script = f"import runpy, sys; {prelude}; sys.argv = ['setup.py', '-q', 'build_ext']; runpy.run_path('setup.py')"
+    done = subprocess.run([sys.executable, "-c", script], cwd=unpacked, env=clean_environment(**environment),
+                          capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_a_build_that_sees_no_torch_says_what_to_install(unpacked):
+    said = refused(unpacked, "sys.modules['torch'] = None")
+    assert said.startswith("error: ") and "Install shoal's wheel" in said and "--no-build-isolation" in said
+
+
+def test_a_build_without_a_compiler_says_what_to_install(unpacked):
+    said = refused(unpacked, "pass", PATH="/nonexistent")
+    assert said.splitlines()[-1].startswith("error: ") and "a C++ compiler (Debian, Ubuntu: g++)" in said
+
+
 def test_a_source_distribution_has_types(unpacked):
     assert (unpacked / "shoal" / "py.typed").is_file()
     assert "class GroupOptions" in (unpacked / "shoal" / "_C.pyi").read_text(encoding="utf-8")

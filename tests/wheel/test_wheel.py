@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Iterator
 
@@ -281,6 +282,11 @@ def test_without_a_compiler_it_says_what_to_do(without_plugins, tmp_path):
 def test_a_compiler_that_is_named_and_missing_is_told(without_plugins, tmp_path):
     environment = {"PATH": os.environ["PATH"], "CXX": "/nonexistent/c++", "XDG_CACHE_HOME": str(tmp_path)}
     assert "CXX=/nonexistent/c++, which is not there" in refused(without_plugins, environment)
+
+
+def test_a_compiler_may_be_named_with_what_starts_it(monkeypatch):
+    monkeypatch.setenv("CXX", "env c++ -pipe")
+    assert plugin_module().find_compiler(sysconfig.get_path("include")) == (["env", "c++", "-pipe"], [])
 
 
 def test_a_plugin_that_does_not_load_is_told(without_plugins, tmp_path):
