@@ -32,6 +32,8 @@ def jobs(path: pathlib.Path) -> list[dict]:
             {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": each["template"]["spec"]}
             for each in found["JobSet"]["spec"]["replicatedJobs"]
         ]
+    if "TrainJob" in found:
+        return [job_of_train_job(found["TrainJob"]["spec"]["trainer"], found["TrainingRuntime"]["spec"])]
     replicas = found["PyTorchJob"]["spec"]["pytorchReplicaSpecs"].values()
     made = []
     for each in replicas:
@@ -40,6 +42,15 @@ def jobs(path: pathlib.Path) -> list[dict]:
         spec = {"completions": each["replicas"], "parallelism": each["replicas"], "template": template}
         made.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": spec})
     return made
+
+
+def job_of_train_job(trainer: dict, runtime: dict) -> dict:
+    """As Kubeflow Trainer puts it together from the job's part and its runtime's."""
+    [node] = copy.deepcopy(runtime["template"]["spec"]["replicatedJobs"])
+    spec = node["template"]["spec"] | {"completions": trainer["numNodes"], "parallelism": trainer["numNodes"]}
+    [of_node] = spec["template"]["spec"]["containers"]
+    of_node |= {"command": trainer["command"], "env": trainer["env"], "resources": trainer["resourcesPerNode"]}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": spec}
 
 
 def container(job: dict) -> dict:
@@ -53,8 +64,8 @@ def torchrun_options(job: dict) -> dict[str, str]:
     return dict(option.removeprefix("--").split("=", 1) for option in command[1:-1])
 
 
-def test_there_are_three():
-    assert [path.stem for path in EXAMPLES] == ["job", "jobset", "pytorchjob"]
+def test_there_are_four():
+    assert [path.stem for path in EXAMPLES] == ["job", "jobset", "pytorchjob", "trainjob"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -111,6 +122,20 @@ def test_a_pytorch_job_leaves_to_its_operator_what_torchrun_needs():
     assert int(spec["nprocPerNode"]) == RANKS_PER_POD
     for job in jobs(EXAMPLES[2]):
         assert container(job)["name"] == "pytorch" and torchrun_options(job) == {}
+
+
+def test_a_train_job_fits_its_runtime_and_leaves_to_trainer_what_torchrun_needs():
+    found = documents(EXAMPLES[3])
+    assert {document["apiVersion"] for document in found.values()} == {"trainer.kubeflow.org/v1alpha1"}
+    job, runtime = found["TrainJob"]["spec"], found["TrainingRuntime"]
+    assert job["runtimeRef"] == {"kind": runtime["kind"], "name": runtime["metadata"]["name"]}
+    assert "torch" in runtime["spec"]["mlPolicy"] and job["trainer"]["numProcPerNode"] == RANKS_PER_POD
+    # By these names Trainer finds the pods that are nodes of torchrun, and their container.
+    [node] = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    labels = node["template"]["metadata"]["labels"]
+    assert labels == {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"} and node["name"] == "node"
+    for made in jobs(EXAMPLES[3]):
+        assert container(made)["name"] == "node" and torchrun_options(made) == {}
 
 
 def test_the_store_is_valid_and_its_members_find_each_other():
