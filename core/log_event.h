@@ -105,6 +105,8 @@ namespace shoal {
     "All ranks have asked for a group, and it has its map.") \
   X(kGroupMoved, "group-moved", kInfo, kScheduler, \
     "A group continues with another map, in a new epoch.") \
+  X(kOpLacksRanks, "op-lacks-ranks", kInfo, kScheduler, \
+    "In a group that goes on without lost ranks: how many contributions an op's results have, where that changes.") \
   X(kGroupFailed, "group-failed", kWarning, kScheduler, \
     "A group was given up; its ranks are told why.") \
   X(kGroupClosed, "group-closed", kInfo, kScheduler, \

@@ -98,6 +98,31 @@ void RosterChecks::CheckFailure(const OpOfRoster& op, const absl::Status& status
   }
 }
 
+void RosterChecks::SawPartialOps(const std::string& who, const std::vector<PartialOp>& ops) {
+  for (const PartialOp& op : ops) {
+    const auto truth = contributors_.find({op.group, op.op});
+    if (truth == contributors_.end() || !written_down_.insert({who, op.group, op.op}).second) continue;
+    const auto& by_chunk = truth->second;
+    uint64_t told_until = 0;
+    for (const ContributedRange& range : op.ranges) {
+      bool fits = range.first == told_until;
+      told_until += range.count;
+      for (auto chunk = by_chunk.upper_bound(range.first); chunk != by_chunk.end(); ++chunk) {
+        fits = fits && chunk->second.contains(range.contributors);
+        if (chunk->first >= told_until) break;
+      }
+      if (fits) continue;
+      ports_.fail(absl::StrCat(who, " has written down that elements ", range.first, " to ", told_until - 1, " of op ",
+                               op.op.value(), " of group ", op.group.value(), " have the contributions of ",
+                               range.contributors, " ranks (contributors)"));
+    }
+    if (op.is_cut || by_chunk.empty() || told_until == by_chunk.rbegin()->first) continue;
+    ports_.fail(absl::StrCat(who, " has ", told_until, " elements of op ", op.op.value(), " of group ",
+                             op.group.value(), " written down, which has ", by_chunk.rbegin()->first,
+                             " (contributors)"));
+  }
+}
+
 void RosterChecks::Refused(uint32_t run, const std::string& who, bool was_hit, const absl::Status& status) {
   if (was_hit || ports_.may_say(run, std::string(status.message()))) return;
   ports_.fail(absl::StrCat(who, ": refused without a fault that it names (message): ", status.ToString()));
@@ -116,6 +141,7 @@ void RosterChecks::CheckResult(const OpOfRoster& op, Contributors told, const st
   for (const Roster& roster : candidates) results.push_back(ResultOf(op, roster));
   bool has_least = false;
   bool has_most = false;
+  std::map<uint64_t, std::set<uint32_t>>& by_chunk = contributors_[{op.group, OpNumber(op.number)}];
   const uint64_t element_bytes = DataTypeSize(op.plan.dtype);
   for (uint32_t chunk = 0; chunk < op.chunks.chunk_count; ++chunk) {
     const uint64_t begin = op.chunks.FirstElement(ChunkNumber(chunk)) * element_bytes;
@@ -126,6 +152,7 @@ void RosterChecks::CheckResult(const OpOfRoster& op, Contributors told, const st
       if (count < told.least || count > told.most) continue;
       if (std::memcmp(&memory[begin], &results[i][begin], bytes) != 0) continue;
       fits = true;
+      by_chunk[op.chunks.FirstElement(ChunkNumber(chunk)) + op.chunks.ElementCount(ChunkNumber(chunk))].insert(count);
       has_least = has_least || count == told.least;
       has_most = has_most || count == told.most;
     }

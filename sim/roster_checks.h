@@ -3,7 +3,8 @@
 //
 //   one roster    all ranks that hear of a group's epoch hear of the same ranks in it
 //   contributors  each chunk of a result is made of the contributions of one roster that the group has had, in rank
-//                 order (I1, I2); the op tells how many these were at least and at most
+//                 order (I1, I2); the op tells how many these were at least and at most, and what ranks have the
+//                 scheduler write down says it of each element
 //   agreement     all ranks that get a result of an op, and are not lost, have the same bits, and are told the same
 //                 numbers of contributors
 //   goes on       in a group that goes on without lost ranks an op fails only where too few are left, or on a rank that
@@ -27,6 +28,7 @@
 #include "absl/status/status.h"
 #include "core/bucket_plan.h"
 #include "core/ids.h"
+#include "core/partial_op.h"
 #include "core/roster.h"
 #include "sim/op_truth.h"
 #include "sim/world.h"
@@ -69,6 +71,8 @@ class RosterChecks {
   void OpCalled(const OpOfRoster& op);
   void OpEnded(const OpOfRoster& op, const absl::Status& status, Contributors told,
                const std::vector<std::byte>& memory);
+  // A rank has these written down.
+  void SawPartialOps(const std::string& who, const std::vector<PartialOp>& ops);
   // A group could not be made or opened, or a rank could not stay in its job.
   void Refused(uint32_t run, const std::string& who, bool was_hit, const absl::Status& status);
 
@@ -76,6 +80,8 @@ class RosterChecks {
   uint64_t whole() const { return whole_; }
   uint64_t mixed() const { return mixed_; }
   uint64_t fewer() const { return fewer_; }
+  // That were written down, by each rank that did.
+  uint64_t written_down() const { return written_down_.size(); }
 
  private:
   using OpKey = std::tuple<uint32_t, std::string, uint64_t>;  // run, group and number
@@ -104,6 +110,9 @@ class RosterChecks {
   std::map<std::pair<GroupId, Epoch>, Roster> rosters_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;  // by run and member
   std::map<OpKey, Truth> truths_;
+  // Of an op's chunks: where each ends, and how many contributions it may have.
+  std::map<std::pair<GroupId, OpNumber>, std::map<uint64_t, std::set<uint32_t>>> contributors_;
+  std::set<std::tuple<std::string, GroupId, OpNumber>> written_down_;
   std::map<std::tuple<uint32_t, std::string, uint32_t>, uint64_t> worked_ns_;  // by run, group and rank
   uint64_t whole_ = 0;
   uint64_t mixed_ = 0;

@@ -122,7 +122,8 @@ scheduler::Request AsRequest(const HeartbeatCall& call) {
                                     .rank = call.member.rank,
                                     .incarnation = call.member.incarnation,
                                     .load = AsLoad(call.load),
-                                    .server_waits = AsReports(call)};
+                                    .server_waits = AsReports(call),
+                                    .partial_ops = call.load.partial_ops};
 }
 
 scheduler::Request AsRequest(const ReportServerCall& call) {
@@ -141,7 +142,11 @@ scheduler::Request AsRequest(const ReportServerCall& call) {
 
 scheduler::Request AsRequest(const LeaveJobCall& call) {
   std::optional<scheduler::WorkerLoad> load;
-  if (call.load.has_value()) load = AsLoad(*call.load);
+  std::vector<PartialOp> partial_ops;
+  if (call.load.has_value()) {
+    load = AsLoad(*call.load);
+    partial_ops = call.load->partial_ops;
+  }
   return scheduler::LeaveJob{.job = call.member.job,
                              .rank = call.member.rank,
                              .incarnation = call.member.incarnation,
@@ -150,7 +155,8 @@ scheduler::Request AsRequest(const LeaveJobCall& call) {
                              .failures = AsFailures(call.failures),
                              .given_up_requests = AsGivenUp(call.given_up_requests),
                              .committed_groups = call.committed_groups,
-                             .load = load};
+                             .load = load,
+                             .partial_ops = partial_ops};
 }
 
 void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* moved,

@@ -250,6 +250,7 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   } else if (std::holds_alternative<ReadStatistics>(outcome)) {
     const WorkerCounters counters = loop_->counters();
     ports_.checkers->CheckServerWaits(name(), counters.server_waits);
+    ports_.roster_checks->SawPartialOps(name(), counters.partial_ops);
     membership_commands_.emplace_back(StatisticsRead{counters});
   } else if (const auto* server = std::get_if<RunColocatedServer>(&outcome)) {
     colocate_server_(server->job, server->timeout_ms);

@@ -42,13 +42,16 @@ void InsightMachine::OnEvent(const RequestArrived& event, Now now, SchedulerActi
   } else if (const auto* of_rank = std::get_if<HeartbeatWorker>(&event.request)) {
     Hear(*of_rank, now, actions);
   } else if (const auto* last = std::get_if<LeaveJob>(&event.request)) {
-    Hear(*last, now);
+    Hear(*last, now, actions);
   }
 }
 
 void InsightMachine::OnEvent(const RankGone& event, Now, SchedulerActions*) {
   const Job* const job = membership_.jobs().Find(event.job);
-  if (job != nullptr) jobs_.At(job->id, membership_.jobs()).stragglers.Forget(event.rank, job->live_count == 0);
+  if (job == nullptr) return;
+  JobInsight& insight = jobs_.At(job->id, membership_.jobs());
+  insight.stragglers.Forget(event.rank, job->live_count == 0);
+  insight.partial_ops.Forget(event.rank);
 }
 
 // ---- what members tell ----
@@ -81,12 +84,16 @@ void InsightMachine::Hear(const HeartbeatWorker& request, Now now, SchedulerActi
   insight.load.Take(request.rank, request.incarnation, request.load, now);
   insight.stragglers.OnHeartbeat(**job, request, heartbeat_ns, now);
   insight.stragglers.Judge(**job, membership_.servers(), heartbeat_ns, now, actions);
+  insight.partial_ops.Hear(**job, {request.rank, request.incarnation}, request.partial_ops, actions);
 }
 
-void InsightMachine::Hear(const LeaveJob& request, Now now) {
+void InsightMachine::Hear(const LeaveJob& request, Now now, SchedulerActions* actions) {
   const JobRegistry& jobs = membership_.jobs();
-  if (!request.load.has_value() || !jobs.FindMember(request.job, request.rank, request.incarnation).ok()) return;
-  jobs_.At(request.job, jobs).load.Take(request.rank, request.incarnation, *request.load, now);
+  const absl::StatusOr<const Job*> job = jobs.FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return;
+  JobInsight& insight = jobs_.At(request.job, jobs);
+  if (request.load.has_value()) insight.load.Take(request.rank, request.incarnation, *request.load, now);
+  insight.partial_ops.Hear(**job, {request.rank, request.incarnation}, request.partial_ops, actions);
 }
 
 void InsightMachine::Complete(const Request& request, Now now, Response* response) {

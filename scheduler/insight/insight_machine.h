@@ -49,7 +49,7 @@ class InsightMachine {
   // Of a member, or of a process that is none: then nothing is taken.
   void Hear(const HeartbeatServer& request, Now now, SchedulerActions* actions);
   void Hear(const HeartbeatWorker& request, Now now, SchedulerActions* actions);
-  void Hear(const LeaveJob& request, Now now);
+  void Hear(const LeaveJob& request, Now now, SchedulerActions* actions);
 
   absl::StatusOr<Response> Answer(const TraceJob& request, Now now, SchedulerActions* actions);
   absl::StatusOr<Response> Answer(const SendTrace& request, Now, SchedulerActions*) {

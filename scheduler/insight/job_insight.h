@@ -6,6 +6,7 @@
 
 #include "core/ids.h"
 #include "scheduler/insight/job_load.h"
+#include "scheduler/insight/partial_ops.h"
 #include "scheduler/insight/stragglers.h"
 #include "scheduler/machine/job_registry.h"
 
@@ -14,6 +15,7 @@ namespace shoal::scheduler {
 struct JobInsight {
   JobLoad load;  // of all its ranks, those included that others have replaced
   Stragglers stragglers;
+  PartialOps partial_ops;
 };
 
 class JobInsights {

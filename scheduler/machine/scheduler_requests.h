@@ -15,6 +15,7 @@
 #include "core/ids.h"
 #include "core/now.h"
 #include "core/op_time_histogram.h"
+#include "core/partial_op.h"
 #include "core/server_wait.h"
 #include "core/trace_request.h"
 
@@ -242,6 +243,7 @@ struct HeartbeatWorker {
   Incarnation incarnation;
   WorkerLoad load;
   std::vector<ServerWaitReport> server_waits = {};
+  std::vector<PartialOp> partial_ops = {};
 };
 
 struct LeaveJob {
@@ -254,6 +256,7 @@ struct LeaveJob {
   std::vector<GivenUpRequest> given_up_requests = {};
   std::vector<GroupId> committed_groups = {};  // as in CloseGroups, of groups that no CloseGroups has told
   std::optional<WorkerLoad> load = {};         // all that it has counted; nullopt: not told
+  std::vector<PartialOp> partial_ops = {};
 };
 
 struct ReportServer {

@@ -191,12 +191,34 @@ std::vector<ServerWaitReport> ServerWaitsOf(const v1::HeartbeatWorkerRequest& me
   return reports;
 }
 
+// `Message`: what has the field partial_ops.
+template <typename Message>
+std::vector<PartialOp> PartialOpsOf(const Message& message) {
+  std::vector<PartialOp> ops;
+  for (const v1::PartialOp& partial : message.partial_ops()) {
+    if (ops.size() == kMostPartialOps) break;
+    PartialOp& op = ops.emplace_back();
+    op.number = partial.number();
+    op.group = GroupId(partial.group_id());
+    op.epoch = Epoch(partial.epoch());
+    op.op = OpNumber(partial.op());
+    op.is_cut = partial.is_cut();
+    for (const v1::ContributedRange& range : partial.ranges()) {
+      if (op.ranges.size() == kMostContributedRanges) break;
+      op.ranges.push_back(
+          {.first = range.first_element(), .count = range.element_count(), .contributors = range.contributors()});
+    }
+  }
+  return ops;
+}
+
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
   return {.job = JobId(message.job_id()),
           .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
           .load = FromMessage(message.load()),
-          .server_waits = ServerWaitsOf(message)};
+          .server_waits = ServerWaitsOf(message),
+          .partial_ops = PartialOpsOf(message)};
 }
 
 GetTicket FromMessage(const v1::GetTicketRequest&) { return {}; }
@@ -212,7 +234,8 @@ LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
           .failures = FailuresOf(message),
           .given_up_requests = GivenUpOf(message),
           .committed_groups = CommittedOf(message),
-          .load = std::move(load)};
+          .load = std::move(load),
+          .partial_ops = PartialOpsOf(message)};
 }
 
 ReportServer FromMessage(const v1::ReportServerRequest& message) {

@@ -29,6 +29,22 @@ ROSTER_MUTATIONS = [
         test=of_loops("F23AveragesAreOverThoseThatContributed"),
     ),
     mutation(
+        "mixed-op-is-written-down-as-one-range",
+        "F23: the scheduler's events say of each element how many ranks contributed",
+        (
+            "worker/machine/worker_op.cc",
+            "if (ranges->empty() || ranges->back().contributors != contributors) {",
+            "if (ranges->empty()) {",
+        ),
+        test=OPEN_OPS,
+    ),
+    mutation(
+        "every-rank-writes-an-op-down",
+        "F23: what all ranks of a group tell of an op is one event",
+        ("scheduler/insight/partial_ops.cc", " || !IsNew(op.group, op.op)) continue;", ") continue;"),
+        test=CxxTest("scheduler_insight_test", "InsightPartialOpsTest.WhatSeveralRanksTellAgainAndAgainIsOneEvent"),
+    ),
+    mutation(
         "result-that-is-handed-over-counts-all-ranks",
         "F23: an op tells how many ranks contributed, also where a rank had the result from another",
         (

@@ -135,6 +135,28 @@ def go_on(ranks: Ranks, name: str, min_ranks: int, ops: int, scale: int) -> None
         process.wait_for_line(f"^{name} open$")
 
 
+def assert_written_down(cluster: Cluster, ops: list[re.Match]) -> None:
+    """The scheduler's events say whose contributions the results of each op have (docs/numerics.md)."""
+    expected, told = [], 4
+    for number, op in enumerate(ops, start=1):
+        least, most = int(op.group(2)), int(op.group(3))
+        if least < most:
+            some = f"elements 0 to \\d+ have the contributions of ({least}|{most}) ranks, "
+            expected.append(f"op {number} of epoch \\d+: {some}")
+        elif most != told:
+            all_of_them = f"all elements have the contributions of {most}"
+            expected.append(f"op {number} of epoch \\d+ and those after it: {all_of_them}")
+        told = most if least == most else 0
+
+    def events_of_all() -> list[str] | None:
+        found = [event["reason"] for event in cluster.events() if event["kind"] == "op-lacks-ranks"]
+        return found if len(found) >= len(expected) else None
+
+    events = cluster.wait_until(events_of_all, "an event of each such op")
+    assert len(events) == len(expected), (events, expected)
+    assert all(re.match(pattern, event) for pattern, event in zip(expected, events)), (events, expected)
+
+
 @pytest.mark.parametrize("network", [[], ["--network-only"]], ids=["shared memory", "network"])
 @pytest.mark.parametrize("scale", [0, 1], ids=["sum of those that are left", "scaled to all"])
 def test_an_op_ends_with_the_ranks_that_are_left(cluster: Cluster, ranks: Ranks, network: list[str], scale: int):
@@ -167,6 +189,7 @@ def test_an_op_ends_with_the_ranks_that_are_left(cluster: Cluster, ranks: Ranks,
     assert [ops[-1].group(2) for ops in told.values()] == ["2"] * len(left)
     cluster.told("F23", "group-moved", "3 of its 4 ranks: rank 1 of job .* was lost")
     cluster.told("F23", "group-moved", "2 of its 4 ranks: rank 3 of job .* was lost")
+    assert_written_down(cluster, told[0])
 
 
 def test_a_group_that_goes_on_ends_by_name_with_too_few(cluster: Cluster, ranks: Ranks):

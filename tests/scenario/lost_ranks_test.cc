@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/op_ledger.h"
+#include "core/partial_op.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "reduce/reduce.h"
@@ -34,6 +35,25 @@ Bytes ResultOf(const std::vector<Bytes>& tensors, const std::vector<uint32_t>& w
     spec.premul_factor = static_cast<double>(tensors.size()) / static_cast<double>(inputs.size());
   }
   return Expected(inputs, spec);
+}
+
+// By element, as a rank tells the scheduler.
+std::vector<uint32_t> ContributorsWrittenDown(const std::vector<PartialOp>& told, uint64_t op) {
+  uint32_t of_all = kWorkers;
+  for (const PartialOp& each : told) {
+    if (each.op.value() > op) break;
+    if (each.op.value() < op) {
+      of_all = each.ranges.size() == 1 ? each.ranges[0].contributors : 0;
+      continue;
+    }
+    std::vector<uint32_t> by_element;
+    for (const ContributedRange& range : each.ranges) {
+      EXPECT_EQ(range.first, by_element.size());
+      by_element.insert(by_element.end(), range.count, range.contributors);
+    }
+    return by_element;
+  }
+  return std::vector<uint32_t>(kElements, of_all);
 }
 
 // How many ops had how many contributors: the test shows little where kills come before or after all of them.
@@ -102,6 +122,7 @@ void ExpectResultsOfThoseThatAreLeft(uint64_t seed, const std::vector<Kill>& kil
     }
     const Bytes& result = tensors[op][left.front()];
     Contributors seen{.least = kWorkers, .most = 0};
+    std::vector<uint32_t> by_element;  // 0: the sums are the same
     for (size_t i = 0; i < kElements; ++i) {
       // Those that differ tell whose contributions an element has.
       uint32_t fits = 0;
@@ -112,6 +133,7 @@ void ExpectResultsOfThoseThatAreLeft(uint64_t seed, const std::vector<Kill>& kil
         contributors = static_cast<uint32_t>(rosters[r].size());
       }
       ASSERT_GT(fits, 0u) << where << ", op " << op << ", element " << i << " is of no roster's contributions";
+      by_element.push_back(fits > 1 ? 0 : contributors);
       if (fits > 1) continue;
       seen.least = std::min(seen.least, contributors);
       seen.most = std::max(seen.most, contributors);
@@ -122,6 +144,12 @@ void ExpectResultsOfThoseThatAreLeft(uint64_t seed, const std::vector<Kill>& kil
       ASSERT_EQ(tensors[op][w], result) << where << ", op " << op << ": worker " << w << " has other bits";
       const Contributors told = cluster.Done(w, op)->contributors;
       ASSERT_EQ(told, seen) << where << ", op " << op << ", worker " << w << ": " << told.least << " to " << told.most;
+      const std::vector<uint32_t> written = ContributorsWrittenDown(cluster.worker_counters(w).partial_ops, op + 1);
+      ASSERT_EQ(written.size(), kElements) << where << ", op " << op << ", worker " << w;
+      for (size_t i = 0; i < kElements; ++i) {
+        if (by_element[i] == 0) continue;
+        ASSERT_EQ(written[i], by_element[i]) << where << ", op " << op << ", worker " << w << ", element " << i;
+      }
     }
   }
 }

@@ -36,6 +36,8 @@ ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const
       sealed_roster_(info_->sealed_roster),
       links_(handle_, generation, info_->map, ops_.first(), &connections_),
       server_waits_(shared.server_waits, info_->id, *info_->map),
+      partial_ops_(*shared.partial_ops),
+      told_contributors_(info_->size()),
       results_(&staging_, info_->size()) {
   tally_.NoteEpoch(links_.epoch());
 }
@@ -395,8 +397,19 @@ void ChunkFlow::ReportOp(WorkerOp* op, const absl::Status& status, Now now, Work
   actions->push_back(std::move(done));
 }
 
+void ChunkFlow::NotePartialOp(const WorkerOp& op) {
+  if (failed() || info_->is_rail()) return;
+  const Contributors contributors = op.ContributorsOf(info_->size());
+  const uint32_t of_all = contributors.least == contributors.most ? contributors.least : 0;
+  if (op.chunk_count() == 0 || (of_all != 0 && of_all == told_contributors_)) return;
+  told_contributors_ = of_all;
+  PartialOp partial = {.group = info_->id, .epoch = links_.epoch(), .op = op.number()};
+  partial.is_cut = !op.ContributedRanges(info_->size(), &partial.ranges);
+  partial_ops_.Put(std::move(partial));
+}
+
 void ChunkFlow::AdvanceWatermark(Now now) {
-  if (!ops_.DropReported()) return;
+  if (!ops_.DropReported([this](const WorkerOp& op) { NotePartialOp(op); })) return;
   commit_note_at_ns_ = std::min(commit_note_at_ns_, now.monotonic_ns + options_.commit_note_delay_ns);
 }
 

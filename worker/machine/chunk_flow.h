@@ -22,6 +22,7 @@
 #include "worker/machine/group_staging.h"
 #include "worker/machine/op_queue.h"
 #include "worker/machine/operation_token.h"
+#include "worker/machine/partial_op_book.h"
 #include "worker/machine/result_keeper.h"
 #include "worker/machine/retired_links.h"
 #include "worker/machine/server_wait_book.h"
@@ -38,6 +39,7 @@ struct SharedByGroups {
   Connections* connections;
   WorkerTally* tally;
   ServerWaitBook* server_waits;
+  PartialOpBook* partial_ops;
 };
 
 class ChunkFlow {
@@ -176,6 +178,9 @@ class ChunkFlow {
   // A transport operation on the op's memory has ended.
   void EndOperation(WorkerOp* op, Now now, WorkerActions* actions);
   void ReportOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions);
+  // Of each op, in the order of their numbers: whose contributions its results have, if that is not what was told of
+  // the op before.
+  void NotePartialOp(const WorkerOp& op);
   absl::Status FailureOf(const WorkerOp& op) const;
   void AdvanceWatermark(Now now);
 
@@ -189,6 +194,8 @@ class ChunkFlow {
   std::vector<std::byte> sealed_roster_;  // of the epoch (GroupInfo)
   EpochLinks links_;
   GroupServerWaits server_waits_;
+  PartialOpBook& partial_ops_;
+  uint32_t told_contributors_;  // of all elements of the op that was told last; 0: they differed
   RetiredLinks retired_;
   ResultKeeper results_;
   uint64_t commit_note_at_ns_ = kNoDeadline;

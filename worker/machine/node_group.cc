@@ -404,7 +404,7 @@ void NodeGroup::EndOp(WorkerOp* op, const absl::Status& status, Now now, WorkerA
   op->Report();
   actions->push_back(tally_.CountOp(op->command(), told, now));
   const uint64_t first = ops_.first().value();
-  ops_.DropReported();
+  ops_.DropReported([](const WorkerOp&) {});
   if (rail_ != nullptr) parts_.erase(parts_.begin(), parts_.begin() + (ops_.first().value() - first));
   if (ops_.empty() && !opening()) next_line_ns_ = kNoDeadline;
 }

@@ -21,15 +21,6 @@ void OpQueue::Deal(const ShardMap& map) {
   for (WorkerOp& op : ops_) op.Deal(RotationFor(map, op.first_position()));
 }
 
-bool OpQueue::DropReported() {
-  const uint64_t before = first_;
-  while (!ops_.empty() && ops_.front().reported()) {
-    ops_.pop_front();
-    ++first_;
-  }
-  return first_ != before;
-}
-
 const WorkerOp* OpQueue::FindOverdue(uint64_t now_ns) {
   if (now_ns < next_deadline_ns_) return nullptr;
   next_deadline_ns_ = kNoDeadline;

@@ -23,8 +23,18 @@ class OpQueue {
   WorkerOp& Add(const SubmitCommand& command, const ShardMap& map);
   // Another map deals the chunks of all ops.
   void Deal(const ShardMap& map);
-  // Drops ops at the front that were reported; true if the landed watermark moved.
-  bool DropReported();
+  // Drops ops at the front that were reported, in the order of their numbers, each after visit(op). True if the landed
+  // watermark moved.
+  template <typename Visit>
+  bool DropReported(Visit visit) {
+    const uint64_t before = first_;
+    while (!ops_.empty() && ops_.front().reported()) {
+      visit(ops_.front());
+      ops_.pop_front();
+      ++first_;
+    }
+    return first_ != before;
+  }
   // The first op whose deadline has come and that was not reported; nullptr: none, and next_deadline_ns() is a new one.
   const WorkerOp* FindOverdue(uint64_t now_ns);
 

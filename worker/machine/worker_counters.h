@@ -12,6 +12,7 @@
 #include "core/ids.h"
 #include "core/now.h"
 #include "core/op_time_histogram.h"
+#include "core/partial_op.h"
 #include "core/transport_event.h"
 #include "worker/machine/server_wait_book.h"
 #include "worker/machine/worker_commands.h"
@@ -47,6 +48,7 @@ struct WorkerCounters {
   uint64_t most_connections_visited = 0;  // by one round (WorkerMachine::Tick)
   std::vector<ShardTraffic> shards;       // to which there is a connection, or is to be; WorkerMachine adds them
   std::vector<ServerWaitWindow> server_waits;  // the newest of its groups
+  std::vector<PartialOp> partial_ops;          // the newest, in the order of their numbers
 };
 
 // Counts for the parts of one machine. One thread.

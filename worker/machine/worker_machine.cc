@@ -23,8 +23,11 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
   const uint16_t handle = command.group.value();
   open_groups_.insert(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle), handle);
   GroupCell& cell = groups_[handle];
-  const SharedByGroups shared = {
-      .options = &options_, .connections = &connections_, .tally = &tally_, .server_waits = &server_waits_};
+  const SharedByGroups shared = {.options = &options_,
+                                 .connections = &connections_,
+                                 .tally = &tally_,
+                                 .server_waits = &server_waits_,
+                                 .partial_ops = &partial_ops_};
   const auto generation = static_cast<uint16_t>(cell.generation + 1);
   if (command.info->node_reduce == NodeReduceMode::kFlat) {
     auto group = std::make_unique<WorkerGroup>(command, generation, shared, now);
@@ -439,6 +442,7 @@ WorkerCounters WorkerMachine::counters() const {
   WorkerCounters counters = tally_.counters();
   counters.shards = connections_.Traffic();
   counters.server_waits = server_waits_.Newest();
+  counters.partial_ops = partial_ops_.newest();
   for (const uint16_t handle : open_groups_) {
     const WorkerGroup* const group = groups_[handle].on_servers;
     if (group != nullptr) counters.retained_results += group->retained_results();

@@ -128,6 +128,7 @@ class WorkerMachine {
   const WorkerMachineOptions options_;
   WorkerTally tally_;
   ServerWaitBook server_waits_;
+  PartialOpBook partial_ops_;
   Connections connections_;
   LinkProbe probe_;
   std::vector<GroupCell> groups_;  // by handle

@@ -52,6 +52,19 @@ Contributors WorkerOp::ContributorsOf(uint32_t size) const {
   return {.least = least, .most = most};
 }
 
+bool WorkerOp::ContributedRanges(uint32_t size, std::vector<ContributedRange>* ranges) const {
+  ranges->clear();
+  for (ChunkNumber chunk(0); chunk.value() < chunk_count(); chunk = ChunkNumber(chunk.value() + 1)) {
+    const uint32_t contributors = ContributorsOf(chunk, size);
+    if (ranges->empty() || ranges->back().contributors != contributors) {
+      if (ranges->size() == kMostContributedRanges) return false;
+      ranges->push_back({.first = layout().plan().FirstElement(chunk), .contributors = contributors});
+    }
+    ranges->back().count += layout().plan().ElementCount(chunk);
+  }
+  return true;
+}
+
 void WorkerOp::NoteMissingRanks(const Waiting& missing, uint32_t shard, ChunkNumber chunk) {
   missing_ranks_ = missing;
   missing_before_move_ = {};

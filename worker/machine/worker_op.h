@@ -10,6 +10,7 @@
 
 #include "core/frame.h"
 #include "core/ids.h"
+#include "core/partial_op.h"
 #include "core/wait_report.h"
 #include "worker/machine/op_layout.h"
 #include "worker/machine/worker_commands.h"
@@ -58,6 +59,8 @@ class WorkerOp {
   }
   // In all of them.
   Contributors ContributorsOf(uint32_t size) const;
+  // The same of its elements in a row, kMostContributedRanges at most; true: these are all.
+  bool ContributedRanges(uint32_t size, std::vector<ContributedRange>* ranges) const;
 
   // ---- contribution: all of it is there from the start, or it comes bit by bit ----
 

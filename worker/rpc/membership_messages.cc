@@ -96,6 +96,25 @@ void ToMessage(const WorkerCounters& counters, v1::WorkerLoad* load) {
   load->set_transports(absl::StrJoin(transports, ","));
 }
 
+// `Message`: what has the field partial_ops.
+template <typename Message>
+void AddPartialOps(const std::vector<PartialOp>& ops, Message* message) {
+  for (const PartialOp& op : ops) {
+    v1::PartialOp& partial = *message->add_partial_ops();
+    partial.set_number(op.number);
+    partial.set_group_id(op.group.value());
+    partial.set_epoch(op.epoch.value());
+    partial.set_op(op.op.value());
+    for (const ContributedRange& each : op.ranges) {
+      v1::ContributedRange& range = *partial.add_ranges();
+      range.set_first_element(each.first);
+      range.set_element_count(each.count);
+      range.set_contributors(each.contributors);
+    }
+    partial.set_is_cut(op.is_cut);
+  }
+}
+
 }  // namespace
 
 v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
@@ -170,6 +189,7 @@ v1::HeartbeatWorkerRequest ToMessage(const HeartbeatCall& call) {
       wait.set_late_bursts(of_server.late_bursts);
     }
   }
+  AddPartialOps(call.load.partial_ops, &message);
   return message;
 }
 
@@ -193,7 +213,10 @@ v1::LeaveJobRequest ToMessage(const LeaveJobCall& call) {
   AddFailures(call.failures, &message);
   AddCommitted(call.committed_groups, &message);
   AddGivenUp(call.given_up_requests, &message);
-  if (call.load.has_value()) ToMessage(*call.load, message.mutable_load());
+  if (call.load.has_value()) {
+    ToMessage(*call.load, message.mutable_load());
+    AddPartialOps(call.load->partial_ops, &message);
+  }
   return message;
 }
 

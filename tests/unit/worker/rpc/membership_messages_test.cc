@@ -48,6 +48,24 @@ TEST(MembershipMessagesTest, AHeartbeatTellsWhatTheWorkerHasCounted) {
   EXPECT_EQ(load.retained_results(), 7u);
 }
 
+TEST(MembershipMessagesTest, WhoseContributionsResultsHaveComesAsItWasTold) {
+  PartialOp op = {.number = 1, .group = GroupId(2), .epoch = Epoch(3), .op = OpNumber(4), .is_cut = true};
+  op.ranges = {{.first = 0, .count = 5, .contributors = 6}, {.first = 5, .count = 7, .contributors = 8}};
+  PartialOp next = op;
+  next.number = 2;
+  HeartbeatCall call;
+  call.load.partial_ops = {op, next};
+  EXPECT_EQ(scheduler::FromMessage(ToMessage(call)).partial_ops, call.load.partial_ops);
+  const LeaveJobCall last = {.member = {}, .load = call.load};
+  EXPECT_EQ(scheduler::FromMessage(ToMessage(last)).partial_ops, call.load.partial_ops);
+
+  call.load.partial_ops.assign(kMostPartialOps + 1, op);
+  call.load.partial_ops[0].ranges.assign(kMostContributedRanges + 1, op.ranges[0]);
+  const std::vector<PartialOp> heard = scheduler::FromMessage(ToMessage(call)).partial_ops;
+  EXPECT_EQ(heard.size(), kMostPartialOps);
+  EXPECT_EQ(heard[0].ranges.size(), kMostContributedRanges) << "and no more, whatever a peer sends";
+}
+
 TEST(MembershipMessagesTest, ARankThatLeavesTellsAllThatItHasCounted) {
   LeaveJobCall call;
   EXPECT_FALSE(ToMessage(call).has_load());
