@@ -146,7 +146,8 @@ def test_the_example_trains_on_and_all_end_with_the_same_weights(cluster: Cluste
 
         def start(replica: str) -> Process:
             program = [sys.executable, str(ROOT / "examples/train_elastic.py"), "--replica", replica]
-            return processes.start([*program, "--steps", "300", "--step-ms", "40"], environment)
+            # So many that replica a trains for longer than b takes to load torch again, beside other tests.
+            return processes.start([*program, "--steps", "600", "--step-ms", "40"], environment)
 
         replicas = {replica: start(replica) for replica in "ab"}
         replicas["a"].wait_for_line(r"^step \d+ loss [\d.]+ of 2 replicas$", PATIENCE_S)
