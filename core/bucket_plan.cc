@@ -27,7 +27,10 @@ absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, WireCodec code
     return absl::InvalidArgumentError(absl::StrCat("the chunk size of ", max_chunk_bytes, " bytes is not between ",
                                                    kMinChunkBytes, " and ", kMaxChunkBytes));
   }
-  if (element_count > codec.ElementsIn(kMaxBucketBytes)) {
+  // The second bound is the smaller one where bytes of a chunk are left over, as of int8 blocks.
+  const uint64_t most_elements =
+      std::min(codec.ElementsIn(kMaxBucketBytes), codec.ElementsIn(kSmallestChosenChunkBytes) * kMaxChunksPerBucket);
+  if (element_count > most_elements) {
     return absl::InvalidArgumentError(absl::StrCat("a bucket of ", element_count, " elements of ", WireCodecName(codec),
                                                    " has more than ", kMaxBucketBytes >> 30,
                                                    " GiB: reduce the tensor in parts"));

@@ -220,7 +220,8 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   const std::optional<WireCodec> codec =
       (flags & kNarrowed) != 0 ? WireCodec::Float32As(*dtype) : std::optional(WireCodec(*dtype));
   if (flags > (kNarrowed | kScaledToAll) || !codec.has_value()) {
-    return absl::InvalidArgumentError("the frame says that its float32 numbers were narrowed, but not to 16 bits");
+    return absl::InvalidArgumentError(
+        "the frame says that its float32 numbers were narrowed, but not to a type of the wire");
   }
   header.codec = *codec;
   header.scaled_to_all = (flags & kScaledToAll) != 0;

@@ -20,16 +20,22 @@ DataType WireCodec::wire_type() const {
       return DataType::kFloat16;
     case WireFormat::kBfloat16:
       return DataType::kBfloat16;
+    case WireFormat::kInt8:
+      return DataType::kInt8;
   }
   return tensor_type_;
 }
 
 uint64_t WireCodec::TensorBytes(uint64_t element_count) const { return element_count * DataTypeSize(tensor_type_); }
 
-uint64_t WireCodec::WireBytes(uint64_t element_count) const { return element_count * DataTypeSize(wire_type()); }
+uint64_t WireCodec::WireBytes(uint64_t element_count) const {
+  const uint64_t bytes = element_count * DataTypeSize(wire_type());
+  if (format_ != WireFormat::kInt8) return bytes;
+  return bytes + element_count / kInt8BlockElements + (element_count % kInt8BlockElements != 0 ? 1 : 0);
+}
 
 uint64_t WireCodec::ElementsIn(uint64_t wire_bytes) const {
-  return wire_bytes / kChunkAlignmentBytes * alignment_elements();
+  return wire_bytes / WireBytes(alignment_elements()) * alignment_elements();
 }
 
 uint32_t WireCodec::alignment_elements() const {
@@ -39,7 +45,8 @@ uint32_t WireCodec::alignment_elements() const {
 std::string WireCodecName(WireCodec codec) {
   const std::string on_wire(DataTypeName(codec.wire_type()));
   if (codec.is_identity()) return on_wire;
-  return absl::StrCat(std::string(DataTypeName(codec.tensor_type())), " sent as ", on_wire);
+  return absl::StrCat(std::string(DataTypeName(codec.tensor_type())), " sent as ", on_wire,
+                      codec.format() == WireFormat::kInt8 ? " blocks" : "");
 }
 
 }  // namespace shoal

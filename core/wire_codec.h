@@ -16,6 +16,9 @@
 namespace shoal {
 
 inline constexpr uint32_t kChunkAlignmentBytes = 64;
+// Of WireFormat::kInt8: so many elements of a bucket, from its first one on, share a scale. A block is the byte of its
+// scale and then a byte for each element; the last one of a bucket may have fewer.
+inline constexpr uint32_t kInt8BlockElements = 32;
 
 class WireCodec {
  public:
@@ -32,7 +35,7 @@ class WireCodec {
   constexpr WireFormat format() const { return format_; }
   // Nothing is converted: a chunk may be sent from the tensor, and received into it.
   constexpr bool is_identity() const { return format_ == WireFormat::kAsIs; }
-  // Of the numbers on the wire, which servers read and write.
+  // Of the numbers on the wire.
   DataType wire_type() const;
 
   // Of elements in the tensor.
@@ -41,10 +44,11 @@ class WireCodec {
   uint64_t WireBytes(uint64_t element_count) const;
   // How many elements have no more than that many bytes on the wire, in whole multiples of alignment_elements().
   uint64_t ElementsIn(uint64_t wire_bytes) const;
-  // A chunk, or a part of one, begins at a multiple of so many elements: kChunkAlignmentBytes of them. No codec has
-  // more than kMaxAlignmentElements, of which its own is a divisor.
+  // A chunk, or a part of one, begins at a multiple of so many elements: kChunkAlignmentBytes of them, without scales.
+  // No codec has more than kMaxAlignmentElements, of which its own is a divisor.
   uint32_t alignment_elements() const;
   static constexpr uint32_t kMaxAlignmentElements = kChunkAlignmentBytes;
+  static_assert(kChunkAlignmentBytes % kInt8BlockElements == 0, "a chunk is made of whole blocks");
 
   friend bool operator==(const WireCodec&, const WireCodec&) = default;
 

@@ -10,6 +10,8 @@ std::string_view WireFormatName(WireFormat wire) {
       return "fp16";
     case WireFormat::kBfloat16:
       return "bf16";
+    case WireFormat::kInt8:
+      return "int8";
   }
   return "unknown";
 }

@@ -1,8 +1,8 @@
-// How a group's fp32 tensors are sent: unchanged, or as 16-bit numbers that servers accumulate in fp32 and round once.
-// Other tensors are always sent unchanged (core/wire_codec.h). It is part of a group's identity: all its ranks must
-// give the same.
+// How a group's fp32 tensors are sent: unchanged, or as narrower numbers that servers accumulate in fp32 and round
+// once. Other tensors are always sent unchanged (core/wire_codec.h). It is part of a group's identity: all its ranks
+// must give the same.
 //
-// The numbers are those of the 16-bit type (core/dtype.h) and part of the control plane and of the public C header:
+// The numbers are those of the narrower type (core/dtype.h) and part of the control plane and of the public C header:
 // never renumber. Values; any thread.
 #ifndef SHOAL_CORE_WIRE_FORMAT_H_
 #define SHOAL_CORE_WIRE_FORMAT_H_
@@ -19,11 +19,14 @@ enum class WireFormat : uint8_t {
   kAsIs = 0,
   kFloat16 = static_cast<uint8_t>(DataType::kFloat16),
   kBfloat16 = static_cast<uint8_t>(DataType::kBfloat16),
+  // In blocks with a scale each (docs/numerics.md).
+  kInt8 = static_cast<uint8_t>(DataType::kInt8),
 };
 
-inline constexpr WireFormat kWireFormats[] = {WireFormat::kAsIs, WireFormat::kFloat16, WireFormat::kBfloat16};
+inline constexpr WireFormat kWireFormats[] = {WireFormat::kAsIs, WireFormat::kFloat16, WireFormat::kBfloat16,
+                                              WireFormat::kInt8};
 
-// "none", "fp16", "bf16": the names that users read and type.
+// "none", "fp16", "bf16", "int8": the names that users read and type.
 std::string_view WireFormatName(WireFormat wire);
 
 // nullopt for a number or name that is none of the above, whatever a peer or a user may have sent.

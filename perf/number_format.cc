@@ -1,5 +1,6 @@
 #include "perf/number_format.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -39,6 +40,24 @@ uint16_t EncodeBfloat16(float value) {
   const uint32_t kept = bits >> 16;
   const bool up = cut > 0x8000u || (cut == 0x8000u && (kept & 1u) != 0);
   return static_cast<uint16_t>(kept + (up ? 1 : 0));
+}
+
+// The smallest power of two of which the largest number has at most 127, rounded to nearest even.
+double UnitOfInt8Block(std::span<const float> block) {
+  double largest = 0;
+  for (const float number : block) largest = std::max(largest, static_cast<double>(std::fabs(number)));
+  // With half of this the largest would have 128 or more.
+  double unit = largest < 0x1p-119 ? 0x1p-126 : std::ldexp(1.0, std::ilogb(largest) - 6);
+  while (unit < 0x1p121 && std::nearbyint(largest / unit) > 127) unit *= 2;
+  return unit;
+}
+
+void RoundAsInt8Block(std::span<float> block) {
+  const double unit = UnitOfInt8Block(block);
+  for (float& number : block) {
+    const auto units = static_cast<int>(std::clamp(std::nearbyint(number / unit), -127.0, 127.0));
+    number = static_cast<float>(units * unit);
+  }
 }
 
 }  // namespace shoal

@@ -5,6 +5,7 @@
 #define SHOAL_PERF_NUMBER_FORMAT_H_
 
 #include <cstdint>
+#include <span>
 
 #include "core/dtype.h"
 
@@ -15,6 +16,10 @@ double DecodeBfloat16(uint16_t bits);
 // To nearest even; beyond the range: infinity.
 uint16_t EncodeFloat16(float value);
 uint16_t EncodeBfloat16(float value);
+
+// Float32 sent as int8: the unit of a block of such finite numbers, and what the block becomes on the way.
+double UnitOfInt8Block(std::span<const float> block);
+void RoundAsInt8Block(std::span<float> block);
 
 // NumberFormat<type>::Stored is an element in memory. Floats: Wide is what sums are kept in; kMantissaBits are those
 // stored, kSumBits the precision of the sum, and 2^kLeastExponent is the smallest number above zero.

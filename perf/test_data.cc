@@ -161,7 +161,18 @@ class FloatExpectation {
     if (test_.kind == NumberKind::kSmallIntegers) {
       return value == static_cast<Reference>(Format::Decode(ExactResult()));
     }
-    return std::fabs(value - Expected()) <= Tolerance();  // false for NaN
+    return IsWithin(result, 0);
+  }
+  // Random numbers: what rounding can do, and so much more.
+  bool IsWithin(Stored result, Reference more) const {
+    const Reference value = static_cast<Reference>(Format::Decode(result));
+    return std::fabs(value - Expected()) <= Tolerance() + more;  // false for NaN
+  }
+  // Small integers.
+  Stored ExactResult() const {
+    Wide total = static_cast<Wide>(total_);
+    if (test_.op == ReduceOp::kAvg) total /= static_cast<Wide>(count_);
+    return Format::Encode(total);
   }
 
   std::string Text() const {
@@ -171,12 +182,6 @@ class FloatExpectation {
   static std::string Show(Stored value) { return absl::StrFormat("%.9g", static_cast<double>(Format::Decode(value))); }
 
  private:
-  Stored ExactResult() const {
-    Wide total = static_cast<Wide>(total_);
-    if (test_.op == ReduceOp::kAvg) total /= static_cast<Wide>(count_);
-    return Format::Encode(total);
-  }
-
   Reference Expected() const { return test_.op == ReduceOp::kAvg ? total_ / static_cast<Reference>(count_) : total_; }
 
   Reference Tolerance() const {
@@ -252,6 +257,99 @@ CheckOutcome CheckAs(const TestData& test, const std::byte* data, uint64_t eleme
   return outcome;
 }
 
+// Float32 sent as int8: numbers of a block are rounded together.
+class Int8BlockCheck {
+ public:
+  using Float32 = NumberFormat<DataType::kFloat32>;
+
+  explicit Int8BlockCheck(const TestData& test) : test_(test), shared_(test, Draws::kNoRank) {
+    for (uint32_t rank = 0; rank < test.rank_count; ++rank) draws_.emplace_back(test, rank);
+  }
+
+  CheckOutcome Check(const std::byte* data, uint64_t element_count) {
+    CheckOutcome outcome;
+    for (uint64_t first = 0; first < element_count; first += kInt8BlockElements) {
+      results_.resize(std::min<uint64_t>(kInt8BlockElements, element_count - first));
+      std::memcpy(results_.data(), data + first * sizeof(float), results_.size() * sizeof(float));
+      Expect(first);
+      for (size_t i = 0; i < results_.size(); ++i) {
+        const std::string wrong = WhatIsWrong(i);
+        if (wrong.empty()) continue;
+        if (outcome.wrong == 0) {
+          outcome.first_wrong = absl::StrCat("element ", first + i, " of ", element_count, " is ", wrong);
+        }
+        ++outcome.wrong;
+      }
+    }
+    return outcome;
+  }
+
+ private:
+  // What the contributions to the block give.
+  void Expect(uint64_t first) {
+    const size_t count = results_.size();
+    expectations_.clear();
+    for (size_t i = 0; i < count; ++i) expectations_.emplace_back(test_);
+    double reach = test_.op == ReduceOp::kProd ? 1 : 0;
+    for (uint32_t rank = 0; rank < test_.rank_count; ++rank) {
+      block_.clear();
+      for (uint64_t i = first; i < first + count; ++i) {
+        block_.push_back(Contribution<Float32>(test_, draws_[rank].At(i), rank == ChosenRank(test_, shared_, i)));
+      }
+      RoundAsInt8Block(block_);
+      double largest = 0;
+      for (size_t i = 0; i < count; ++i) {
+        expectations_[i].Add(block_[i]);
+        largest = std::max(largest, static_cast<double>(std::fabs(block_[i])));
+      }
+      reach = test_.op == ReduceOp::kProd ? reach * largest : reach + largest;
+    }
+    rounding_ = RoundingWithin(reach);
+    block_.clear();
+    for (size_t i = 0; i < count; ++i) {
+      if (test_.kind == NumberKind::kSmallIntegers) {
+        block_.push_back(expectations_[i].ExactResult());
+      } else if (expectations_[i].IsWithin(results_[i], rounding_)) {
+        block_.push_back(results_[i]);
+      }
+    }
+    unit_ = UnitOfInt8Block(block_);
+    if (test_.kind == NumberKind::kSmallIntegers) RoundAsInt8Block(block_);
+  }
+
+  // No number of a sum's block is larger than `reach`. Ranks may have been summed within their nodes first, and those
+  // sums rounded as well.
+  double RoundingWithin(double reach) const {
+    constexpr double kPart = 1 / 127.5;
+    if (test_.op == ReduceOp::kProd) return reach * (std::pow(1 + kPart, test_.rank_count + 1) - 1);
+    if (test_.op == ReduceOp::kAvg) reach /= test_.rank_count;
+    return 2 * kPart * (1 + kPart) * reach;
+  }
+
+  // Empty: nothing.
+  std::string WhatIsWrong(size_t i) const {
+    const std::string shown = FloatExpectation<Float32>::Show(results_[i]);
+    if (test_.kind == NumberKind::kSmallIntegers) {
+      if (results_[i] == block_[i]) return "";
+      return absl::StrCat(shown, " and should be ", FloatExpectation<Float32>::Show(block_[i]));
+    }
+    if (!expectations_[i].IsWithin(results_[i], rounding_)) {
+      return absl::StrCat(shown, " and should be ", expectations_[i].Text(), ", and ", rounding_, " for its block");
+    }
+    if (std::fmod(results_[i], unit_) == 0) return "";
+    return absl::StrCat(shown, " and more digits and should be ", expectations_[i].Text());
+  }
+
+  const TestData& test_;
+  const Draws shared_;
+  std::vector<Draws> draws_;
+  std::vector<float> results_;  // of a block
+  std::vector<FloatExpectation<Float32>> expectations_;
+  std::vector<float> block_;  // small integers: what is right; random numbers: those that are within what they may be
+  double unit_ = 0;           // of block_
+  double rounding_ = 0;
+};
+
 template <typename Format>
 void FillAs(const TestData& test, uint32_t rank, std::byte* data, uint64_t element_count) {
   using Stored = typename Format::Stored;
@@ -279,6 +377,8 @@ CheckOutcome CheckResult(const TestData& test, const std::byte* data, uint64_t e
       return CheckAs<Float32, NumberFormat<DataType::kFloat16>>(test, data, element_count);
     case WireFormat::kBfloat16:
       return CheckAs<Float32, NumberFormat<DataType::kBfloat16>>(test, data, element_count);
+    case WireFormat::kInt8:
+      return Int8BlockCheck(test).Check(data, element_count);
   }
   return WithNumberFormat(test.codec.tensor_type(),
                           [&]<typename Format>(Format) { return CheckAs<Format, Format>(test, data, element_count); });

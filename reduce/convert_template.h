@@ -1,5 +1,5 @@
-// Conversion between fp32 and the 16-bit floats as a template. Part of a kernel file (see kernel_template.h): all of it
-// has internal linkage and calls nothing of the standard library.
+// Conversion between fp32 and the 16-bit floats as a template, and blocks of int8. Part of a kernel file (see
+// kernel_template.h): all of it has internal linkage and calls nothing of the standard library.
 #ifndef SHOAL_REDUCE_CONVERT_TEMPLATE_H_
 #define SHOAL_REDUCE_CONVERT_TEMPLATE_H_
 
@@ -8,6 +8,7 @@
 
 #include "core/dtype.h"
 #include "reduce/element.h"
+#include "reduce/int8_block.h"
 #include "reduce/kernel_table.h"
 
 namespace shoal {
@@ -46,6 +47,45 @@ void ConvertAll(const std::byte* input, std::byte* output, size_t element_count)
 template <DataType type>
 constexpr ConvertKernels MakeConvertKernels() {
   return {.narrow = &ConvertAll<Float32s, Halves, &Narrow<type>>, .widen = &ConvertAll<Halves, Float32s, &Widen<type>>};
+}
+
+constexpr size_t kBlockFloatBytes = kBlockNumbers * sizeof(float);
+
+inline void EncodeInt8Blocks(const std::byte* tensor, std::byte* wire, size_t element_count) {
+  for (; element_count >= kBlockNumbers; element_count -= kBlockNumbers) {
+    Float32s parts[kBlockParts];
+#pragma GCC unroll 8
+    for (size_t p = 0; p < kBlockParts; ++p) {
+      // By way of a variable of its own, or GCC 12 copies halves of it to memory and waits for them there.
+      Float32s part;
+      __builtin_memcpy(&part, tensor + p * kVectorBytes, kVectorBytes);
+      parts[p] = part;
+    }
+    Int8BlockElement::StoreTo(parts, wire, sizeof(Int8Block));
+    tensor += kBlockFloatBytes;
+    wire += sizeof(Int8Block);
+  }
+  if (element_count == 0) return;
+  Float32s parts[kBlockParts] = {};
+  __builtin_memcpy(parts, tensor, element_count * sizeof(float));
+  Int8BlockElement::StoreTo(parts, wire, Int8BlockElement::StoredBytes(element_count));
+}
+
+inline void DecodeInt8Blocks(const std::byte* wire, std::byte* tensor, size_t element_count) {
+  Float32s parts[kBlockParts];
+  for (; element_count >= kBlockNumbers; element_count -= kBlockNumbers) {
+    Int8BlockElement::LoadFrom(wire, sizeof(Int8Block), parts);
+#pragma GCC unroll 8
+    for (size_t p = 0; p < kBlockParts; ++p) {
+      const Float32s part = parts[p];
+      __builtin_memcpy(tensor + p * kVectorBytes, &part, kVectorBytes);
+    }
+    tensor += kBlockFloatBytes;
+    wire += sizeof(Int8Block);
+  }
+  if (element_count == 0) return;
+  Int8BlockElement::LoadFrom(wire, Int8BlockElement::StoredBytes(element_count), parts);
+  __builtin_memcpy(tensor, parts, element_count * sizeof(float));
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include "core/dtype.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 namespace shoal {
@@ -130,7 +132,8 @@ inline Halves NarrowToFloat16(Float32s value) {
 #endif
 
 // Element<type>: how numbers lie in memory (Stored) and what sums are kept in (Accumulator). A vector of stored numbers
-// (Storeds, kLanes of them) becomes kParts vectors of accumulators (Part), of which each holds as many.
+// (Storeds, kLanes of them) becomes kParts vectors of accumulators (Part), of which each holds as many. int8_block.h
+// has another one, for numbers that do not lie one by one.
 template <typename StoredNumber, typename AccumulatorNumber, bool kInteger, size_t kPartCount = 1>
 struct ElementBase {
   using Stored = StoredNumber;
@@ -140,6 +143,8 @@ struct ElementBase {
   static constexpr size_t kLanes = kParts * kVectorBytes / sizeof(Accumulator);
   using Part = Vector<Accumulator>;
   using Storeds = Vector<Stored, kLanes * sizeof(Stored)>;
+  // Of the first elements of a vector.
+  static constexpr size_t StoredBytes(size_t elements) { return elements * sizeof(Stored); }
 };
 
 template <typename Number>
@@ -186,6 +191,28 @@ struct Element<DataType::kBfloat16> : ElementBase<uint16_t, float, false, 2> {
                               (RoundToBfloat16(CanonicalNan(parts[1])) & 0xffff0000u));
   }
 };
+
+// One vector of memory of any alignment; `bytes` below a whole one: the other lanes are zero.
+template <typename Element>
+void LoadFrom(const std::byte* memory, size_t bytes, typename Element::Part* parts) {
+  if constexpr (requires { Element::LoadFrom(memory, bytes, parts); }) {
+    Element::LoadFrom(memory, bytes, parts);
+  } else {
+    typename Element::Storeds stored{};
+    __builtin_memcpy(&stored, memory, bytes);
+    Element::Load(stored, parts);
+  }
+}
+
+template <typename Element>
+void StoreTo(const typename Element::Part* parts, std::byte* memory, size_t bytes) {
+  if constexpr (requires { Element::StoreTo(parts, memory, bytes); }) {
+    Element::StoreTo(parts, memory, bytes);
+  } else {
+    const typename Element::Storeds stored = Element::Store(parts);
+    __builtin_memcpy(memory, &stored, bytes);
+  }
+}
 
 }  // namespace
 }  // namespace shoal

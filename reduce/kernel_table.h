@@ -19,7 +19,7 @@ inline constexpr int kReduceOps = 6;
 using ReduceKernel = void (*)(const std::byte* const* inputs, size_t input_count, std::byte* output,
                               size_t element_count, double premul_factor, uint32_t ranks_per_input);
 
-// The contract of Encode() and Decode() in convert.h for float32 on a 16-bit wire, in the default floating point
+// The contract of Encode() and Decode() in convert.h for float32 on a narrower wire, in the default floating point
 // environment.
 using ConvertKernel = void (*)(const std::byte* input, std::byte* output, size_t element_count);
 struct ConvertKernels {
@@ -31,8 +31,11 @@ struct KernelTable {
   const char* name;
   // [number of DataType - 1][number of ReduceOp - 1]; nullptr where CanReduce of core/dtype.h says no.
   ReduceKernel kernels[kReduceDataTypes][kReduceOps];
+  // Of float32 sent as blocks of int8, by op as above.
+  ReduceKernel int8_block_kernels[kReduceOps];
   ConvertKernels float16;
   ConvertKernels bfloat16;
+  ConvertKernels int8_blocks;
 };
 
 extern const KernelTable kPortableKernels;

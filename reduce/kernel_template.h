@@ -21,6 +21,7 @@
 #include "reduce/convert_template.h"
 #include "reduce/divided_integer.h"
 #include "reduce/element.h"
+#include "reduce/int8_block.h"
 #include "reduce/kernel_table.h"
 
 namespace shoal {
@@ -59,12 +60,9 @@ struct Kernel {
   static constexpr size_t kParts = Element::kParts;
   static constexpr size_t kTileVectors = kTileParts / kParts;
 
-  // One vector of an input, ready to be folded in. Memory may have any alignment. `bytes` below a whole vector: the
-  // other lanes are zero.
+  // One vector of an input, ready to be folded in.
   static void Take(const std::byte* input, double factor, Part* parts, size_t bytes = sizeof(Storeds)) {
-    Storeds stored{};
-    __builtin_memcpy(&stored, input, bytes);
-    Element::Load(stored, parts);
+    LoadFrom<Element>(input, bytes, parts);
     if constexpr (op == ReduceOp::kPremulSum) {
       for (size_t p = 0; p < kParts; ++p) parts[p] *= static_cast<Accumulator>(factor);
     }
@@ -86,8 +84,7 @@ struct Kernel {
         finished[p] /= static_cast<Accumulator>(divisor);
       }
     }
-    const Storeds stored = Element::Store(finished);
-    __builtin_memcpy(output, &stored, bytes);
+    StoreTo<Element>(finished, output, bytes);
   }
 
   struct Inputs {
@@ -167,12 +164,14 @@ struct Kernel {
   static void Run(const std::byte* const* starts, size_t input_count, std::byte* output, size_t element_count,
                   double factor, uint32_t ranks_per_input) {
     const Inputs inputs{starts, input_count, input_count * ranks_per_input, factor};
-    const size_t tiled_vectors = element_count / Element::kLanes / kTileVectors * kTileVectors;
+    const size_t whole_vectors = element_count / Element::kLanes;
+    const size_t tiled_vectors = whole_vectors / kTileVectors * kTileVectors;
     RunTiles(inputs, tiled_vectors, output);
-    const size_t end = element_count * sizeof(typename Element::Stored);
+    const size_t end = whole_vectors * sizeof(Storeds);
     size_t at = tiled_vectors * sizeof(Storeds);
-    for (; at + sizeof(Storeds) <= end; at += sizeof(Storeds)) RunVector(inputs, at, sizeof(Storeds), output);
-    if (at < end) RunVector(inputs, at, end - at, output);
+    for (; at < end; at += sizeof(Storeds)) RunVector(inputs, at, sizeof(Storeds), output);
+    const size_t rest = element_count % Element::kLanes;
+    if (rest > 0) RunVector(inputs, at, Element::StoredBytes(rest), output);
   }
 };
 
@@ -183,6 +182,9 @@ constexpr ReduceKernel KernelFor() {
   else
     return &Kernel<Element<type>, op>::Run;
 }
+
+template <ReduceOp op>
+constexpr ReduceKernel kInt8BlockKernel = &Kernel<Int8BlockElement, op>::Run;
 
 template <DataType type>
 constexpr void FillRow(KernelTable* table) {
@@ -197,7 +199,14 @@ constexpr void FillRow(KernelTable* table) {
 
 // Rows and columns are in the order of the wire numbers (core/dtype.h).
 constexpr KernelTable MakeKernelTable(const char* name) {
-  KernelTable table{name, {}, MakeConvertKernels<DataType::kFloat16>(), MakeConvertKernels<DataType::kBfloat16>()};
+  KernelTable table{.name = name,
+                    .kernels = {},
+                    .int8_block_kernels = {kInt8BlockKernel<ReduceOp::kSum>, kInt8BlockKernel<ReduceOp::kAvg>,
+                                           kInt8BlockKernel<ReduceOp::kPremulSum>, kInt8BlockKernel<ReduceOp::kMin>,
+                                           kInt8BlockKernel<ReduceOp::kMax>, kInt8BlockKernel<ReduceOp::kProd>},
+                    .float16 = MakeConvertKernels<DataType::kFloat16>(),
+                    .bfloat16 = MakeConvertKernels<DataType::kBfloat16>(),
+                    .int8_blocks = {.narrow = &EncodeInt8Blocks, .widen = &DecodeInt8Blocks}};
   FillRow<DataType::kFloat32>(&table);
   FillRow<DataType::kFloat64>(&table);
   FillRow<DataType::kFloat16>(&table);

@@ -67,8 +67,17 @@ const ConvertKernels* ConvertKernelsFor(WireFormat format) {
       return &RunnableKernels()[0]->float16;
     case WireFormat::kBfloat16:
       return &RunnableKernels()[0]->bfloat16;
+    case WireFormat::kInt8:
+      return &RunnableKernels()[0]->int8_blocks;
   }
   return nullptr;
+}
+
+ReduceKernel KernelFor(WireCodec codec, ReduceOp op) {
+  const KernelTable& table = *RunnableKernels()[0];
+  const int column = static_cast<int>(op) - 1;
+  if (codec.format() == WireFormat::kInt8) return table.int8_block_kernels[column];
+  return table.kernels[static_cast<int>(codec.wire_type()) - 1][column];
 }
 
 }  // namespace
@@ -82,9 +91,7 @@ const char* ReduceKernelName() { return RunnableKernels()[0]->name; }
 
 void Reduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, std::byte* output, size_t element_count) {
   if (inputs.empty() || element_count == 0) return;
-  const KernelTable& table = *RunnableKernels()[0];
-  const auto type = static_cast<int>(spec.codec.wire_type());
-  const ReduceKernel kernel = table.kernels[type - 1][static_cast<int>(spec.op) - 1];
+  const ReduceKernel kernel = KernelFor(spec.codec, spec.op);
   const DefaultFloatEnvironment environment;
   kernel(inputs.data(), inputs.size(), output, element_count, spec.premul_factor, spec.ranks_per_input);
 }

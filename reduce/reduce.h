@@ -1,9 +1,9 @@
 // n-way one-pass reduction of chunks: the servers' arithmetic.
 //
-// Inputs are read once, in rank order, and the output is written once. 16-bit floats are accumulated in fp32 and
-// rounded once to nearest even; the scale of kAvg and kPremulSum is part of the same pass. The bits of an element
-// depend on the inputs at its index, their order and the op alone: not on vector width, block size, length or alignment
-// (invariant I1). Pure functions, any thread, no allocation.
+// Inputs are read once, in rank order, and the output is written once. 16-bit floats and blocks of int8 are accumulated
+// in fp32 and rounded once to nearest even; the scale of kAvg and kPremulSum is part of the same pass. The bits of an
+// element depend on the inputs at its index (of blocks: on those at its block), their order and the op alone: not on
+// vector width, block size, length or alignment (invariant I1). Pure functions, any thread, no allocation.
 #ifndef SHOAL_REDUCE_REDUCE_H_
 #define SHOAL_REDUCE_REDUCE_H_
 

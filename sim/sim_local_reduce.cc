@@ -315,8 +315,11 @@ class SimLocalReduce : public LocalReduce {
     const ElementRange part = PartOf(meeting, number, place.rank);
     const uint64_t left = part.count - op.reduced_elements;
     if (left > 0) {
+      // Where numbers are encoded, whole blocks of them.
+      const uint64_t step = op.op.codec.is_identity() ? 1 : op.op.codec.alignment_elements();
+      const uint64_t drawn = 1 + node_->world_->random().Below(left);
       const ElementRange piece{.first = part.first + op.reduced_elements,
-                               .count = 1 + node_->world_->random().Below(left)};
+                               .count = std::min(left, (drawn + step - 1) / step * step)};
       ReduceInto(meeting, number, op.op, piece);
       op.reduced_elements += piece.count;
       Tell(LocalPartReduced{own.handle, op.op.ticket, piece.first, piece.count});

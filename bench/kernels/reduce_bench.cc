@@ -2,10 +2,12 @@
 //
 //   reduce_bench bounds [ROUNDS]                      beside what its memory gives and a pairwise sum; prints JSON
 //   reduce_bench types [INPUTS] [KIBIBYTES_PER_INPUT] by type, op and instruction set; prints a table
+//   reduce_bench wires [KIBIBYTES]                    float32 to the wire and back, and sums of 4; prints a table
 //
-// Rates are bytes read from the inputs (n inputs of m bytes count n * m) in 10^9 bytes a second. `bounds` interleaves
-// all it compares, round by round, and gives for each the best round, as STREAM does: noise only ever slows. Time is
-// the thread's own processor time, so that a busy machine's other threads cost caches and memory bandwidth only.
+// Rates are bytes read from the inputs (n inputs of m bytes count n * m) in 10^9 bytes a second; of the conversions of
+// `wires` the bytes of the float32 tensor, which is read or written. `bounds` and `wires` interleave all they compare,
+// round by round, and give for each the best round, as STREAM does: noise only ever slows. Time is the thread's own
+// processor time, so that a busy machine's other threads cost caches and memory bandwidth only.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -201,18 +203,78 @@ int Types(size_t input_count, size_t bytes) {
   return 0;
 }
 
+struct WireKernels {
+  const char* name;
+  WireCodec codec;
+  ConvertKernels convert;
+  ReduceKernel sum;
+};
+
+std::vector<WireKernels> WiresOf(const KernelTable& table) {
+  const auto codec = [](WireFormat wire) { return WireCodec(DataType::kFloat32, wire); };
+  return {{"fp16", codec(WireFormat::kFloat16), table.float16, table.kernels[2][0]},
+          {"bf16", codec(WireFormat::kBfloat16), table.bfloat16, table.kernels[3][0]},
+          {"int8", codec(WireFormat::kInt8), table.int8_blocks, table.int8_block_kernels[0]}};
+}
+
+int Wires(size_t tensor_bytes) {
+  constexpr size_t kInputs = 4;
+  constexpr int kRounds = 15;
+  const size_t count = tensor_bytes / sizeof(float);
+  const Memory tensor(tensor_bytes);
+  const Memory back(tensor_bytes);
+  std::vector<Candidate> copies = {
+      {"memcpy", static_cast<double>(tensor_bytes), [&] { std::memcpy(back.bytes(), tensor.bytes(), tensor_bytes); }},
+      {"read", static_cast<double>(tensor_bytes), [&] {
+         volatile uint64_t sink = ReadFourStreams(tensor.words(), tensor_bytes / sizeof(uint64_t));
+         (void)sink;
+       }}};
+  Compete(&copies, kRounds);
+  std::printf("# a tensor of %zu bytes; GB/s of it: read alone %.2f, memcpy %.2f\n", tensor_bytes,
+              copies[1].bytes / copies[1].best_s / 1e9, copies[0].bytes / copies[0].best_s / 1e9);
+  std::printf("%-6s %-10s %10s %10s %18s\n", "wire", "kernel", "encode", "decode", "sum of 4, elements");
+  for (const KernelTable* const* table = RunnableKernels(); *table != nullptr; ++table) {
+    for (const WireKernels& wire : WiresOf(**table)) {
+      const size_t wire_bytes = wire.codec.WireBytes(count);
+      const Memory encoded((wire_bytes + 63) / 64 * 64 * (kInputs + 1));
+      std::vector<const std::byte*> inputs;
+      for (size_t k = 0; k < kInputs; ++k) {
+        std::byte* const input = encoded.bytes() + k * ((wire_bytes + 63) / 64 * 64);
+        wire.convert.narrow(tensor.bytes(), input, count);
+        inputs.push_back(input);
+      }
+      std::byte* const sum = encoded.bytes() + kInputs * ((wire_bytes + 63) / 64 * 64);
+      const auto bytes = static_cast<double>(tensor_bytes);
+      std::vector<Candidate> candidates = {
+          {"encode", bytes, [&] { wire.convert.narrow(tensor.bytes(), sum, count); }},
+          {"decode", bytes, [&] { wire.convert.widen(inputs[0], back.bytes(), count); }},
+          {"sum", static_cast<double>(kInputs * count), [&] { wire.sum(inputs.data(), kInputs, sum, count, 1, 1); }}};
+      Compete(&candidates, kRounds);
+      std::printf("%-6s %-10s %10.2f %10.2f %14.2f G/s\n", wire.name, (*table)->name,
+                  candidates[0].bytes / candidates[0].best_s / 1e9, candidates[1].bytes / candidates[1].best_s / 1e9,
+                  candidates[2].bytes / candidates[2].best_s / 1e9);
+    }
+  }
+  return 0;
+}
+
 int Main(const std::vector<std::string>& words) {
   const auto number = [&](size_t at, long otherwise) {
     return words.size() > at ? std::atol(words[at].c_str()) : otherwise;
   };
   if (!words.empty() && words[0] == "bounds" && number(1, 15) > 0) return Bounds(static_cast<int>(number(1, 15)));
+  if (!words.empty() && words[0] == "wires" && number(1, 1024) > 0) {
+    return Wires(static_cast<size_t>(number(1, 1024)) * 1024);
+  }
   const long input_count = number(1, 4);
   const long kibibytes = number(2, 256);
   if (!words.empty() && words[0] == "types" && input_count > 0 && kibibytes > 0 &&
       static_cast<size_t>(input_count) <= kMaxReduceInputs) {
     return Types(static_cast<size_t>(input_count), static_cast<size_t>(kibibytes) * 1024);
   }
-  std::fprintf(stderr, "usage: reduce_bench bounds [ROUNDS] | reduce_bench types [INPUTS] [KIBIBYTES_PER_INPUT]\n");
+  std::fprintf(stderr,
+               "usage: reduce_bench bounds [ROUNDS] | reduce_bench types [INPUTS] [KIBIBYTES_PER_INPUT] | "
+               "reduce_bench wires [KIBIBYTES]\n");
   return 2;
 }
 

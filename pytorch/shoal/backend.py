@@ -28,7 +28,7 @@ class GroupOptions(_C.GroupOptions):
     """The settings that may differ from group to group: pg_options of init_process_group, new_group and split_group,
     and backend_override of init_device_mesh.
 
-    wire: "none", "bf16" or "fp16": how float32 tensors are sent; None: as the setting SHOAL_WIRE says.
+    wire: "none", "bf16", "fp16" or "int8": how float32 tensors are sent; None: as the setting SHOAL_WIRE says.
     node_reduce: "auto", "off", "host" or "nccl": whether ranks on one node reduce among themselves; None: as
         SHOAL_NODE_REDUCE says.
     inner: options of the inner backend, ProcessGroupNCCL.Options or ProcessGroupGloo._Options; None: its defaults.

@@ -61,7 +61,7 @@ def parse_switch(text: str) -> bool:
     return text == "1"
 
 
-WIRES = ("none", "bf16", "fp16")
+WIRES = ("none", "bf16", "fp16", "int8")
 
 
 def parse_wire(text: str) -> str:
@@ -138,7 +138,8 @@ SETTINGS = (
     Setting("chunk_bytes", "SHOAL_CHUNK_BYTES", parse_bytes, 0,
             "size of the largest chunk of a tensor, equal on all ranks; 0: the library's default"),
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
-            "bf16 or fp16: float32 tensors are sent rounded to 16 bits; none: unchanged; equal on all ranks"),
+            "bf16, fp16 or int8: float32 tensors are sent rounded to 16 bits, or to 8 (tensors in host memory alone);"
+            " none: unchanged; equal on all ranks"),
     Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
             "network device of the data plane, such as eth0 or lo; with RDMA a node's ranks are dealt over several,"
             " such as mlx5_0:1/mlx5_1:1; empty: that of the route to a server"),

@@ -17,7 +17,8 @@ shoal_wire WireFromName(const std::string& name) {
   if (name == "none") return SHOAL_WIRE_NONE;
   if (name == "fp16") return SHOAL_WIRE_FLOAT16;
   if (name == "bf16") return SHOAL_WIRE_BFLOAT16;
-  throw ShoalError(SHOAL_INVALID_ARGUMENT, "wire \"" + name + "\" is unknown; use none, bf16 or fp16");
+  if (name == "int8") return SHOAL_WIRE_INT8;
+  throw ShoalError(SHOAL_INVALID_ARGUMENT, "wire \"" + name + "\" is unknown; use none, bf16, fp16 or int8");
 }
 
 // For as long as the process lives.

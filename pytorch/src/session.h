@@ -155,7 +155,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // As shoal_worker_open_device has it. Throws ShoalError.
   void OpenDevice(uint32_t device);
-  // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16" or "fp16".
+  // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16", "fp16" or "int8".
   // `node_reduce`: a shoal_node_reduce. Throws ShoalError.
   // `min_ranks`, `scale_sums`: as shoal_group_options has them.
   std::shared_ptr<Group> CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,

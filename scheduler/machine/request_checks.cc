@@ -192,9 +192,12 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
                                                    ", or 0 to let the scheduler choose"));
   }
   if (!WireFormatFromNumber(request.wire).has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        who, " asks for wire ", request.wire, "; give ", static_cast<int>(WireFormat::kAsIs), " (none), ",
-        static_cast<int>(WireFormat::kFloat16), " (fp16) or ", static_cast<int>(WireFormat::kBfloat16), " (bf16)"));
+    std::vector<std::string> known;
+    for (const WireFormat wire : kWireFormats) {
+      known.push_back(absl::StrCat(static_cast<int>(wire), " (", std::string(WireFormatName(wire)), ")"));
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " asks for wire ", request.wire, "; give one of ", absl::StrJoin(known, ", ")));
   }
   return CheckNodeReduce(who, request.node_reduce);
 }

@@ -36,8 +36,9 @@ def test_i1_same_bits_for_any_number_of_servers_and_chunk_size(cluster: Cluster)
     assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
 
 
-def test_i1_same_bits_over_a_16_bit_wire_for_any_number_of_servers_and_chunk_size(cluster: Cluster):
-    count = ["--count", "300007", "--wire", "bf16"]
+@pytest.mark.parametrize("wire", ["bf16", "int8"])
+def test_i1_same_bits_over_a_narrow_wire_for_any_number_of_servers_and_chunk_size(cluster: Cluster, wire: str):
+    count = ["--count", "300007", "--wire", wire]
     found: dict[str, set[str]] = {}
     cluster.start_scheduler()
     for servers, chunk_sizes in [(1, [65536]), (3, [16384, 1 << 20])]:

@@ -1,4 +1,4 @@
-"""Groups whose float32 tensors cross the wire in 16 bits."""
+"""Groups whose float32 tensors cross the wire in 16 or 8 bits."""
 
 import hashlib
 
@@ -11,42 +11,60 @@ from torch.nn.parallel import DistributedDataParallel
 import shoal
 
 RANKS = 4
-WIRES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def as_int8_blocks(tensor: torch.Tensor) -> torch.Tensor:
+    """What docs/numerics.md says of finite numbers on the 8-bit wire."""
+    count = tensor.numel()
+    blocks = torch.nn.functional.pad(tensor.to(torch.float64), (0, -count % 32)).view(-1, 32)
+    largest = blocks.abs().amax(dim=1, keepdim=True)
+    exponent = torch.frexp(largest).exponent.clamp(min=-119) - 7
+    exponent += torch.round(torch.ldexp(largest, -exponent)) > 127
+    numbers = torch.ldexp(torch.round(torch.ldexp(blocks, -exponent)), exponent)
+    return numbers.flatten()[:count].to(torch.float32)
+
+
+def as_sent(tensor: torch.Tensor, wire: str) -> torch.Tensor:
+    if wire == "int8":
+        return as_int8_blocks(tensor)
+    return tensor.to({"bf16": torch.bfloat16, "fp16": torch.float16}[wire]).to(torch.float32)
 
 
 def contribution(rank: int, count: int = 30_011) -> torch.Tensor:
     return torch.randn(count, generator=torch.Generator().manual_seed(rank))
 
 
-def rounded_sum(dtype: torch.dtype, average: bool = False) -> torch.Tensor:
+def rounded_sum(wire: str, average: bool = False) -> torch.Tensor:
     """By PyTorch's own arithmetic: each contribution rounded, summed in float32 in rank order, rounded once."""
-    total = contribution(0).to(dtype).to(torch.float32)
+    total = as_sent(contribution(0), wire)
     for rank in range(1, RANKS):
-        total += contribution(rank).to(dtype).to(torch.float32)
-    return (total / RANKS if average else total).to(dtype).to(torch.float32)
+        total += as_sent(contribution(rank), wire)
+    return as_sent(total / RANKS if average else total, wire)
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     return torch.equal(left.view(torch.int32), right.view(torch.int32))
 
 
-def reduce_float32(dtype: torch.dtype) -> list[bool]:
+def reduce_float32(wire: str) -> list[bool]:
     checks, before = [], shoal.statistics()["bytes_pushed"]
     for operation, average in ((dist.ReduceOp.SUM, False), (dist.ReduceOp.AVG, True)):
         tensor = contribution(dist.get_rank())
         dist.all_reduce(tensor, op=operation)
-        checks.append(same_bits(tensor, rounded_sum(dtype, average)))
-    checks.append(shoal.statistics()["bytes_pushed"] - before == 2 * 2 * tensor.numel())
+        checks.append(same_bits(tensor, rounded_sum(wire, average)))
+    count = tensor.numel()
+    sent = count + -(-count // 32) if wire == "int8" else 2 * count
+    checks.append(shoal.statistics()["bytes_pushed"] - before == 2 * sent)
     wide = contribution(dist.get_rank()).to(torch.float64)
     dist.all_reduce(wide)
     checks.append(torch.equal(wide, sum(contribution(rank).to(torch.float64) for rank in range(RANKS))))
     return checks
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_float32_has_pytorchs_bits_and_half_the_bytes(cluster, wire):
+@pytest.mark.parametrize("wire", ["bf16", "fp16", "int8"])
+def test_float32_has_pytorchs_bits_and_fewer_bytes(cluster, wire):
     environment = cluster.environment(SHOAL_WIRE=wire)
-    results = run_ranks(RANKS, reduce_float32, WIRES[wire], environment=environment)
+    results = run_ranks(RANKS, reduce_float32, wire, environment=environment)
     assert results == [[True] * 4] * RANKS
 
 
@@ -58,7 +76,7 @@ def reduce_in_two_groups() -> list[bool]:
     plain = contribution(0)
     for rank in range(1, RANKS):
         plain += contribution(rank)
-    return [same_bits(tensors[0], plain), same_bits(tensors[1], rounded_sum(torch.bfloat16))]
+    return [same_bits(tensors[0], plain), same_bits(tensors[1], rounded_sum("bf16"))]
 
 
 def test_the_wire_is_one_groups_own(cluster):
@@ -108,7 +126,7 @@ def test_an_unknown_node_reduce_is_refused_before_anybody_is_asked():
 
 
 def test_an_unknown_wire_is_refused_before_anybody_is_asked():
-    with pytest.raises(ValueError, match="wire='int4': expected one of none, bf16, fp16"):
+    with pytest.raises(ValueError, match="wire='int4': expected one of none, bf16, fp16, int8"):
         shoal.GroupOptions(wire="int4")
 
 
@@ -130,8 +148,9 @@ def train() -> tuple[float, float, str]:
     return float(losses[0]), float(losses[-1]), digest
 
 
-def test_training_keeps_all_ranks_equal_and_learns_as_without(cluster):
-    narrow = run_ranks(2, train, environment=cluster.environment(SHOAL_WIRE="bf16"))
+@pytest.mark.parametrize("wire", ["bf16", "int8"])
+def test_training_keeps_all_ranks_equal_and_learns_as_without(cluster, wire):
+    narrow = run_ranks(2, train, environment=cluster.environment(SHOAL_WIRE=wire))
     plain = run_ranks(2, train, environment=cluster.environment())
     assert narrow[0][2] == narrow[1][2], "the weights differ between ranks"
     assert narrow[0][2] != plain[0][2], "the wire was not narrowed"

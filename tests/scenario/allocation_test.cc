@@ -87,7 +87,7 @@ TEST(Allocation, TheCounterCounts) {
 
 void ExpectNoneForAChunk(WireFormat wire) {
   // About 3900 chunks of 1 KiB.
-  const uint64_t elements = 1'000'000 * (wire == WireFormat::kAsIs ? 1 : 2);
+  const uint64_t elements = WireCodec(DataType::kFloat32, wire).ElementsIn(4'000'000);
   ClusterOptions options{.workers = 3, .servers = 2, .wire = wire};
   options.wrap = [](std::unique_ptr<Transport> inner) {
     return std::make_unique<UncountedTransport>(std::move(inner));
@@ -121,6 +121,8 @@ void ExpectNoneForAChunk(WireFormat wire) {
 TEST(Allocation, NoneForAChunkInEitherLoop) { ExpectNoneForAChunk(WireFormat::kAsIs); }
 
 TEST(Allocation, NoneForAChunkOverA16BitWire) { ExpectNoneForAChunk(WireFormat::kBfloat16); }
+
+TEST(Allocation, NoneForAChunkOfInt8Blocks) { ExpectNoneForAChunk(WireFormat::kInt8); }
 
 }  // namespace
 }  // namespace shoal

@@ -1,8 +1,10 @@
-// All-reduces of groups whose float32 tensors cross the wire as 16 bits: which bits come back, and how far they are
-// off.
+// All-reduces of groups whose float32 tensors cross the wire as 16 or 8 bits: which bits come back, and how far they
+// are off.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -22,7 +24,7 @@ using ::testing::HasSubstr;
 using Bytes = std::vector<std::byte>;
 using Tensor = std::vector<float>;
 
-constexpr WireFormat kNarrow[] = {WireFormat::kFloat16, WireFormat::kBfloat16};
+constexpr WireFormat kNarrow[] = {WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8};
 
 Tensor RandomTensor(uint64_t seed, size_t elements) {
   std::mt19937_64 random(seed);
@@ -43,13 +45,13 @@ std::span<std::byte> BytesOf(Tensor& tensor) { return std::as_writable_bytes(std
 WireCodec CodecOf(WireFormat wire) { return {DataType::kFloat32, wire}; }
 
 Bytes Narrowed(WireFormat wire, const Tensor& tensor) {
-  Bytes narrow(2 * tensor.size());
+  Bytes narrow(CodecOf(wire).WireBytes(tensor.size()));
   Encode(CodecOf(wire), reinterpret_cast<const std::byte*>(tensor.data()), narrow.data(), tensor.size());
   return narrow;
 }
 
-Tensor Widened(WireFormat wire, const Bytes& narrow) {
-  Tensor tensor(narrow.size() / 2);
+Tensor Widened(WireFormat wire, const Bytes& narrow, size_t elements) {
+  Tensor tensor(elements);
   Decode(CodecOf(wire), narrow.data(), BytesOf(tensor).data(), tensor.size());
   return tensor;
 }
@@ -61,8 +63,8 @@ Tensor Expected(WireFormat wire, const std::vector<Tensor>& inputs, ReduceOp op,
   for (const Tensor& input : inputs) narrow.push_back(Narrowed(wire, input));
   for (const Bytes& input : narrow) pointers.push_back(input.data());
   Bytes result(narrow[0].size());
-  Reduce({CodecOf(wire), op, factor}, pointers, result.data(), result.size() / 2);
-  return Widened(wire, result);
+  Reduce({CodecOf(wire), op, factor}, pointers, result.data(), inputs[0].size());
+  return Widened(wire, result, inputs[0].size());
 }
 
 void ExpectTensor(const Tensor& got, const Tensor& expected, const std::string& where) {
@@ -118,16 +120,44 @@ TEST(NarrowWire, I1TheBitsDoNotDependOnServersChunkSizeOrArrivalOrder) {
   }
 }
 
-TEST(NarrowWire, HalfTheBytesCross) {
-  Cluster cluster({.workers = 2, .servers = 2, .wire = WireFormat::kBfloat16});
+void ExpectBytes(WireFormat wire, uint64_t bytes) {
+  Cluster cluster({.workers = 2, .servers = 2, .wire = wire});
   cluster.OpenGroup(1, 0);
   std::vector<Tensor> tensors = RandomTensors(2, 3, 20'000);
   for (uint32_t w = 0; w < 2; ++w) {
     cluster.Submit(w, 0, 1, BytesOf(tensors[w]), DataType::kFloat32, ReduceOp::kSum);
   }
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllDone(1, 1); }));
-  EXPECT_EQ(cluster.worker_counters(0).bytes_pushed, 40'000u);
-  EXPECT_EQ(cluster.worker_counters(0).bytes_pulled, 40'000u);
+  EXPECT_EQ(cluster.worker_counters(0).bytes_pushed, bytes);
+  EXPECT_EQ(cluster.worker_counters(0).bytes_pulled, bytes);
+}
+
+TEST(NarrowWire, HalfTheBytesCross) { ExpectBytes(WireFormat::kBfloat16, 40'000); }
+
+TEST(NarrowWire, AByteAndAThirtysecondCrossForAnInt8) { ExpectBytes(WireFormat::kInt8, 20'000 + 625); }
+
+// In its place, with what is beside it in its block lost and all else as it is.
+TEST(NarrowWire, NanAndInfinityOfOneRankReachAllAsInt8) {
+  Cluster cluster({.workers = 3, .servers = 2, .wire = WireFormat::kInt8});
+  cluster.OpenGroup(1, 0);
+  std::vector<Tensor> tensors(3, Tensor(3000, 0.25f));
+  tensors[1][1000] = std::numeric_limits<float>::quiet_NaN();
+  tensors[2][2000] = -std::numeric_limits<float>::infinity();
+  for (uint32_t w = 0; w < 3; ++w) {
+    cluster.Submit(w, 0, 1, BytesOf(tensors[w]), DataType::kFloat32, ReduceOp::kSum);
+  }
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllDone(1, 1); }));
+  for (uint32_t w = 0; w < 3; ++w) {
+    for (size_t i = 0; i < 3000; ++i) {
+      if (i == 1000) {
+        ASSERT_TRUE(std::isnan(tensors[w][i]));
+      } else if (i == 2000) {
+        ASSERT_EQ(tensors[w][i], -std::numeric_limits<float>::infinity());
+      } else {
+        ASSERT_EQ(tensors[w][i], i / 32 == 1000 / 32 || i / 32 == 2000 / 32 ? 0.0f : 0.75f) << i;
+      }
+    }
+  }
 }
 
 TEST(NarrowWire, OtherTypesCrossAsTheyAre) {
@@ -164,7 +194,7 @@ TEST(NarrowWire, ATensorOf16BitsIsNoFloat32ThatWasNarrowed) {
 
 // ---- how far off ----
 
-float Rounded(WireFormat wire, float value) { return Widened(wire, Narrowed(wire, Tensor{value}))[0]; }
+Tensor Rounded(WireFormat wire, const Tensor& tensor) { return Widened(wire, Narrowed(wire, tensor), tensor.size()); }
 
 struct Errors {
   double mean_square = 0;
@@ -183,16 +213,14 @@ Errors ErrorsOf(const Tensor& got, const std::vector<Tensor>& inputs) {
   return errors;
 }
 
-// A ring's reduce-scatter with 16 bits on the wire: the part travels from rank to rank, each adds its own and rounds.
-// `rounded_first`: the tensor was made 16 bits before, as a compression hook does; else each rank adds its float32.
+// A ring's reduce-scatter with the same wire: the part travels from rank to rank, each adds its own and rounds.
+// `rounded_first`: the tensor was rounded before, as a compression hook does; else each rank adds its float32.
 Tensor RingSum(WireFormat wire, const std::vector<Tensor>& inputs, bool rounded_first) {
-  Tensor sum(inputs[0].size());
-  for (size_t i = 0; i < sum.size(); ++i) {
-    sum[i] = Rounded(wire, inputs[0][i]);
-    for (size_t k = 1; k < inputs.size(); ++k) {
-      const float own = rounded_first ? Rounded(wire, inputs[k][i]) : inputs[k][i];
-      sum[i] = Rounded(wire, sum[i] + own);
-    }
+  Tensor sum = Rounded(wire, inputs[0]);
+  for (size_t k = 1; k < inputs.size(); ++k) {
+    const Tensor own = rounded_first ? Rounded(wire, inputs[k]) : inputs[k];
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+    sum = Rounded(wire, sum);
   }
   return sum;
 }
@@ -234,7 +262,7 @@ TEST(NarrowWire, TheErrorIsBelowThatOfARingWithTheSameWire) {
 TEST(NarrowWire, TheErrorKeepsItsBound) {
   constexpr size_t kElements = 20'000;
   const std::vector<Tensor> inputs = RandomTensors(8, 78, kElements);
-  for (const WireFormat wire : kNarrow) {
+  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
     const double unit = std::ldexp(1.0, wire == WireFormat::kBfloat16 ? -8 : -11);
     const Tensor sum = ClusterSum(wire, inputs);
     for (size_t i = 0; i < kElements; ++i) {
@@ -246,6 +274,32 @@ TEST(NarrowWire, TheErrorKeepsItsBound) {
       }
       // The result is rounded from a sum that may itself be off; the 1.01 covers that, fp32's share and denormals.
       ASSERT_LE(std::fabs(sum[i] - exact), 1.01 * unit * (magnitudes + std::fabs(exact)) + 0x1p-24) << i;
+    }
+  }
+}
+
+// There as well: the largest numbers of the element's block count instead.
+TEST(NarrowWire, TheErrorOfInt8KeepsItsBound) {
+  constexpr size_t kElements = 20'000;
+  const std::vector<Tensor> inputs = RandomTensors(8, 79, kElements);
+  const Tensor sum = ClusterSum(WireFormat::kInt8, inputs);
+  for (size_t first = 0; first < kElements; first += kInt8BlockElements) {
+    const size_t end = std::min<size_t>(first + kInt8BlockElements, kElements);
+    std::vector<double> exact(end - first);
+    double largest_sum = 0;
+    double largest_inputs = 0;
+    for (const Tensor& input : inputs) {
+      double largest = 0;
+      for (size_t i = first; i < end; ++i) {
+        exact[i - first] += input[i];
+        largest = std::max(largest, std::fabs(static_cast<double>(input[i])));
+      }
+      largest_inputs += largest;
+    }
+    for (const double each : exact) largest_sum = std::max(largest_sum, std::fabs(each));
+    for (size_t i = first; i < end; ++i) {
+      // The second sum may itself be off.
+      ASSERT_LE(std::fabs(sum[i] - exact[i - first]), (1.01 * largest_inputs + largest_sum) / 127.5) << i;
     }
   }
 }

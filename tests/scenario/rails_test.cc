@@ -138,12 +138,12 @@ TEST(Invariant, I1TheBitsDoNotDependOnServersChunkSizeOrArrivalOrderWithRails) {
   }
 }
 
-TEST(Rails, A16BitWireRoundsContributionsAndTheNodesSumOnce) {
+TEST(Rails, ANarrowWireRoundsContributionsAndTheNodesSumOnce) {
   const std::vector<Case> cases = {{{WireCodec(DataType::kFloat32), ReduceOp::kSum}, 30'011},
                                    {{WireCodec(DataType::kFloat32), ReduceOp::kAvg}, 10'007},
                                    {{WireCodec(DataType::kFloat32), ReduceOp::kPremulSum, 0.3}, 129},
                                    {{WireCodec(DataType::kFloat64), ReduceOp::kSum}, 500}};
-  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
+  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8}) {
     ClusterOptions options = Rails(2, 2);
     options.servers = 2;
     options.wire = wire;
@@ -188,7 +188,7 @@ TEST(Rails, ARankPushesItsPartAlone) {
 
 TEST(Invariant, I1TheBitsAreTheSameWhenServersDieInTheMiddleOfRails) {
   const std::vector<Case> cases(3, {{WireCodec(DataType::kFloat32), ReduceOp::kAvg}, 160'000});
-  for (const WireFormat wire : {WireFormat::kAsIs, WireFormat::kBfloat16}) {
+  for (const WireFormat wire : {WireFormat::kAsIs, WireFormat::kBfloat16, WireFormat::kInt8}) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
       ClusterOptions options = Rails(2, 2);
       options.servers = 3;

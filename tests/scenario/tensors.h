@@ -40,11 +40,18 @@ inline Bytes RandomTensor(uint64_t seed, DataType dtype, size_t elements) {
   return bytes;
 }
 
+// Of a whole tensor as it is sent.
+inline size_t ElementCount(WireCodec codec, size_t wire_bytes) {
+  size_t count = codec.ElementsIn(wire_bytes);
+  while (codec.WireBytes(count + 1) <= wire_bytes) ++count;
+  return count;
+}
+
 inline Bytes Expected(const std::vector<Bytes>& inputs, const ReduceSpec& spec) {
   std::vector<const std::byte*> pointers;
   for (const Bytes& input : inputs) pointers.push_back(input.data());
   Bytes result(inputs[0].size());
-  Reduce(spec, pointers, result.data(), result.size() / spec.codec.WireBytes(1));
+  Reduce(spec, pointers, result.data(), ElementCount(spec.codec, result.size()));
   return result;
 }
 

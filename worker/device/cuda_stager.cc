@@ -48,6 +48,8 @@ device::CopyCommand CommandOf(const DeviceCopy& copy) {
     case WireFormat::kBfloat16:
       command.type = device::CopyType::kBfloat16;
       break;
+    case WireFormat::kInt8:
+      break;  // Start refuses it
   }
   return command;
 }
@@ -445,6 +447,11 @@ void CudaStager::Start(DeviceCopy copy) {
   DeviceOp* const op = FindOp(copy.ticket);
   if (op == nullptr || op->abandoned_) {
     next_.push_back({.token = copy.token, .status = absl::AbortedError("the all-reduce is not on its device")});
+    return;
+  }
+  // Nothing gets here unless a caller was not asked (CheckTakesDevices).
+  if (copy.codec.format() == WireFormat::kInt8) {
+    next_.push_back({.token = copy.token, .status = absl::UnimplementedError("devices can't convert to int8 blocks")});
     return;
   }
   ++copies_under_way_;

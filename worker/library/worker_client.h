@@ -98,7 +98,7 @@ class WorkerClient {
   // IoThread::OpenDevice.
   absl::Status OpenDevice(uint32_t ordinal);
   // OK: AllReduce takes tensors on devices of this group. FailedPrecondition: this worker has no devices.
-  // Unimplemented: its ranks reduce within nodes, and can't among their devices. Any thread.
+  // Unimplemented: its ranks reduce within nodes, and can't among their devices, or its wire is int8. Any thread.
   absl::Status CheckTakesDevices(const CallerGroup& group) const;
 
   // Starts an all-reduce: fills in the call's group, ticket and times (`timeout_ms` 0: the worker's) and submits it.

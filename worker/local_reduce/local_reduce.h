@@ -10,7 +10,7 @@
 //      type, operation, factor, wire format) fail the group on all ranks with InvalidArgument, which names what each of
 //      two ranks said.
 //   L3 The bits of an element depend on the contributions and the op alone: they are those of reduce/reduce.h over the
-//      contributions in the order of the local ranks. With a 16-bit wire, contributions are rounded to it first.
+//      contributions in the order of the local ranks. With a narrower wire, contributions are rounded to it first.
 //   L4 A rank that dies, or fails its local group, ends the group on all ranks: LocalGroupFailed names it within a
 //      second, as long as this rank polls. Nothing waits for a rank that is gone.
 //   L5 Nothing here blocks, and the work of one Poll is bounded. Ops of one group do not wait for another group's.

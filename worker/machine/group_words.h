@@ -41,8 +41,8 @@ absl::Status RankLostError(JobRank rank, absl::string_view node, absl::string_vi
 absl::Status FailureOfOp(const absl::Status& failure, absl::string_view what);
 // InvalidArgument: the op was cut into chunks for another group.
 absl::Status CheckLayout(const GroupInfo& group, const SubmitCommand& command);
-// Unimplemented: the group is reduced within nodes, and takes no tensors on devices. `devices_meet`: its ranks on this
-// node can reduce among their devices.
+// Unimplemented: the group takes no tensors on devices, because of its wire or because it is reduced within nodes.
+// `devices_meet`: its ranks on this node can reduce among their devices.
 absl::Status CheckTakesDevices(const GroupInfo& group, bool devices_meet);
 // FailedPrecondition: a tensor on a device where the worker has no devices.
 absl::Status NoDevicesError();

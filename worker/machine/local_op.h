@@ -53,7 +53,7 @@ struct LocalOp {
   double premul_factor = 1.0;
   // False: the sum over the node is the result. True: kAvg is summed only, LocalPartReduced follows piece by piece,
   // and what the other ranks get of the part is what PublishPart gives out. The factor of kPremulSum is in the node's
-  // sum, so what follows is a plain sum; 16-bit numbers are rounded to their type between the two.
+  // sum, so what follows is a plain sum; numbers of fewer than 32 bits are rounded between the two.
   bool other_nodes = false;
 };
 

@@ -21,7 +21,8 @@ struct LocalGroupMet {
 };
 
 // The sum over this node of `element_count` elements of the own part, from `first_element` of the tensor on, lies in
-// the tensor: the other nodes are next. Ranges of one op come in order and without a gap.
+// the tensor: the other nodes are next. Ranges of one op come in order and without a gap. Where ranks have each other's
+// elements encoded, a range begins at a multiple of the codec's alignment_elements().
 struct LocalPartReduced {
   GroupHandle group;
   uint64_t ticket = 0;

@@ -36,6 +36,10 @@ class LocalParts : public LocalReduceSuite {
         if (!state.has_begun) state = {.told_end = part.first, .published_end = part.first, .has_begun = true};
         EXPECT_TRUE(op.other_nodes);
         EXPECT_EQ(event.first_element, state.told_end) << "ranges come in order and without a gap";
+        if (!op.codec.is_identity()) {
+          EXPECT_EQ((event.first_element - part.first) % op.codec.alignment_elements(), 0u)
+              << "blocks are summed whole";
+        }
         state.told_end = event.first_element + event.element_count;
         EXPECT_LE(state.told_end, part.first + part.count);
         const size_t element_bytes = op.codec.TensorBytes(1);
@@ -71,7 +75,9 @@ class LocalParts : public LocalReduceSuite {
 
   // Numbers that pass the op's wire unchanged, as a result of the servers does.
   static Bytes ResultOfAllNodes(const LocalOp& op, std::mt19937_64* random) {
-    const Bytes came = RandomBytes(op.codec.WireBytes(op.element_count), random);
+    const Bytes sum = RandomBytes(op.codec.TensorBytes(op.element_count), random);
+    Bytes came(op.codec.WireBytes(op.element_count));
+    Encode(op.codec, sum.data(), came.data(), op.element_count);
     Bytes result(op.codec.TensorBytes(op.element_count));
     Decode(op.codec, came.data(), result.data(), op.element_count);
     return result;
@@ -105,7 +111,7 @@ TEST_P(LocalParts, L3TheNodesSumHasTheBitsOfReduceAndNeverDividesByTheRanksOfThe
 }
 
 TEST_P(LocalParts, L3ANarrowWireIsUsedOnTheWayInAndOut) {
-  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
+  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8}) {
     for (const uint64_t elements : {10u, 250'000u}) {
       LocalOp op = PartOp(0, elements);
       op.codec = WireCodec(DataType::kFloat32, wire);

@@ -55,5 +55,26 @@ class CudaHarness {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(SimulatedCuda, StagerSuite, CudaHarness);
 
+TEST(CudaStager, WhatADeviceCanNotEncodeIsRefused) {
+  CudaHarness harness;
+  const std::vector<float> content(64, 1.0f);
+  std::byte* const tensor = harness.MakeTensor(content.data(), 256);
+  harness.StartOp(1, tensor, 256);
+  const auto memory = StagingMemory::Allocate(1, 1024, harness.arena()).value();
+  std::memset(memory->Place(0), 0x5a, 1024);
+  harness.stager().Start({.token = {.op = OpNumber(1)},
+                          .ticket = 1,
+                          .tensor = tensor,
+                          .staging = memory,
+                          .place = memory->Place(0),
+                          .elements = 64,
+                          .codec = WireCodec(DataType::kFloat32, WireFormat::kInt8)});
+  const std::span<const DeviceCopyEnded> ended = harness.stager().Poll();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_TRUE(absl::IsUnimplemented(ended[0].status)) << ended[0].status;
+  EXPECT_EQ(*memory->Place(0), std::byte{0x5a});
+  harness.stager().EndOp(1, true);
+}
+
 }  // namespace
 }  // namespace shoal

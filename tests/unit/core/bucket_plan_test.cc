@@ -113,6 +113,24 @@ TEST(BucketPlan, TheSameTensorsAreTakenWithEveryChunkSizeThatALinkMayGive) {
   }
 }
 
+// A chunk of int8 blocks has some bytes left over, so that fewer of them fit into so many chunks.
+TEST(BucketPlan, TheSameTensorsAreTakenAsInt8BlocksWithEveryChunkSizeThatALinkMayGive) {
+  const WireCodec codec(DataType::kFloat32, WireFormat::kInt8);
+  const uint64_t most = uint64_t{7936} << 23;
+  for (uint32_t chunk_bytes = kSmallestChosenChunkBytes; chunk_bytes <= kMaxChunkBytes; chunk_bytes *= 2) {
+    for (const uint64_t elements : {most, most - 1, most - 100'000, uint64_t{100'000}, uint64_t{33}}) {
+      const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(elements, codec, chunk_bytes);
+      ASSERT_TRUE(plan.ok()) << plan.status() << " in chunks of " << chunk_bytes;
+      EXPECT_LE(plan->chunk_count, kMaxChunksPerBucket);
+      EXPECT_LE(codec.WireBytes(plan->elements_per_chunk), chunk_bytes);
+      EXPECT_EQ(plan->elements_per_chunk % kInt8BlockElements, 0u);
+      const ChunkNumber last(plan->chunk_count - 1);
+      EXPECT_EQ(plan->FirstElement(last) + plan->ElementCount(last), elements);
+    }
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeBucketPlan(most + 1, codec, chunk_bytes).status()));
+  }
+}
+
 // A plan with more chunks than a frame may number would have its last pushes refused as malformed.
 TEST(BucketPlan, NeverMoreChunksThanAFrameMayNumber) {
   for (uint32_t chunk_bytes : {kMinChunkBytes, kSmallestChosenChunkBytes}) {

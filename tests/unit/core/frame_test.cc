@@ -157,8 +157,20 @@ TEST(Frame, UnknownNumbersAreRefusedByName) {
   for (int value : {0, 10, 255}) EXPECT_THAT(ComplaintAboutByte(6, static_cast<uint8_t>(value)), HasSubstr("dtype"));
   for (int value : {0, 7, 255}) EXPECT_THAT(ComplaintAboutByte(7, static_cast<uint8_t>(value)), HasSubstr("reduce op"));
   for (int value : {17, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
-  // 1 stands for a 16-bit dtype only, and the frame's is float32.
+  // 1 stands for a narrower dtype only, and the frame's is float32.
   for (int value : {1, 4, 255}) EXPECT_THAT(ComplaintAboutByte(93, static_cast<uint8_t>(value)), HasSubstr("narrowed"));
+}
+
+// How an older release tells them apart: it knows no float32 that is narrowed to dtype 5, and refuses the frame.
+TEST(Frame, Int8BlocksAreDtype5Narrowed) {
+  FrameHeader header{.type = FrameType::kPush, .op = OpNumber(1), .bucket_elements = 40, .chunk_elements = 40};
+  header.codec = WireCodec(DataType::kFloat32, WireFormat::kInt8);
+  const FrameHeaderBytes bytes = EncodeHeader(header);
+  EXPECT_EQ(bytes[6], std::byte{5});
+  EXPECT_EQ(bytes[93], std::byte{1});
+  EXPECT_EQ(DecodeHeader(bytes)->payload_bytes(), 42u);
+  header.reduce_op = ReduceOp::kPremulSum;
+  EXPECT_TRUE(DecodeHeader(EncodeHeader(header)).ok()) << "float32 has a premul-sum";
 }
 
 // The dtype and the flag say the codec: all that are said come back, and nothing else is taken.

@@ -78,6 +78,16 @@ TEST(OpLedger, ATensorOf16BitsIsNoFloat32ThatWasConverted) {
   EXPECT_EQ(ledger.Admit(push, &record), Refusal::kLayoutMismatch);
 }
 
+TEST(OpLedger, ATensorOfInt8IsNoFloat32InBlocks) {
+  OpLedger ledger(kChunkBytes);
+  const OpRecord* record = nullptr;
+  FrameHeader push = Push(1, 100);
+  push.codec = WireCodec(DataType::kFloat32, WireFormat::kInt8);
+  ASSERT_EQ(ledger.Admit(push, &record), Refusal::kNone);
+  push.codec = WireCodec(DataType::kInt8);
+  EXPECT_EQ(ledger.Admit(push, &record), Refusal::kLayoutMismatch);
+}
+
 TEST(OpLedger, AChunkThatDoesNotLieInThePlanIsMalformed) {
   for (bool registered : {false, true}) {
     OpLedger ledger(kChunkBytes);

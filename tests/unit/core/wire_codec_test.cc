@@ -27,6 +27,7 @@ TEST(WireCodec, OnlyFloat32IsConverted) {
     EXPECT_EQ(WireCodec(tensor).wire_type(), tensor);
     EXPECT_EQ(WireCodec(tensor, WireFormat::kFloat16).wire_type(), is_float32 ? DataType::kFloat16 : tensor);
     EXPECT_EQ(WireCodec(tensor, WireFormat::kBfloat16).wire_type(), is_float32 ? DataType::kBfloat16 : tensor);
+    EXPECT_EQ(WireCodec(tensor, WireFormat::kInt8).wire_type(), is_float32 ? DataType::kInt8 : tensor);
   }
   EXPECT_EQ(WireCodec(), WireCodec(DataType::kFloat32));
 }
@@ -38,10 +39,11 @@ TEST(WireCodec, AConvertedTensorIsNoTensorOfTheTypeOnTheWire) {
   EXPECT_NE(converted, WireCodec(DataType::kFloat32, WireFormat::kFloat16));
 }
 
-TEST(WireCodec, Float32IsSentAs16BitTypesAndAsNoOther) {
+TEST(WireCodec, Float32IsSentAs16BitTypesAndInt8AndAsNoOther) {
   for (const DataType type : AllTypes()) {
     const std::optional<WireCodec> codec = WireCodec::Float32As(type);
-    ASSERT_EQ(codec.has_value(), type == DataType::kFloat16 || type == DataType::kBfloat16) << DataTypeName(type);
+    const bool may_be = type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kInt8;
+    ASSERT_EQ(codec.has_value(), may_be) << DataTypeName(type);
     if (!codec.has_value()) continue;
     EXPECT_EQ(codec->wire_type(), type);
     EXPECT_EQ(codec->tensor_type(), DataType::kFloat32);
@@ -60,6 +62,19 @@ TEST(WireCodec, BytesAreThoseOfTheElements) {
       EXPECT_EQ(WireCodec(DataType::kInt64, wire).WireBytes(count), 8 * count);
     }
   }
+}
+
+TEST(WireCodec, ABlockOf32Int8HasAByteMore) {
+  const WireCodec codec(DataType::kFloat32, WireFormat::kInt8);
+  EXPECT_EQ(codec.WireBytes(0), 0u);
+  EXPECT_EQ(codec.WireBytes(1), 2u);
+  EXPECT_EQ(codec.WireBytes(32), 33u);
+  EXPECT_EQ(codec.WireBytes(33), 35u);
+  EXPECT_EQ(codec.WireBytes(uint64_t{1} << 40), 33 * (uint64_t{1} << 35));
+  EXPECT_EQ(codec.TensorBytes(33), 132u);
+  EXPECT_EQ(codec.alignment_elements(), 64u);
+  EXPECT_EQ(codec.ElementsIn(1024), 960u) << "15 times 66 bytes";
+  EXPECT_EQ(WireCodec(DataType::kInt32, WireFormat::kInt8).WireBytes(33), 132u);
 }
 
 // What cuts tensors counts on it (core/bucket_plan.h, worker/local_reduce/op_rounds.h, server/loop/inline_reducer.cc).
@@ -82,6 +97,7 @@ TEST(WireCodec, WhatFitsIsAlignedAndOneLineMoreDoesNotFit) {
 TEST(WireCodec, NamesSayWhatIsConverted) {
   EXPECT_EQ(WireCodecName(WireCodec(DataType::kInt32, WireFormat::kFloat16)), "int32");
   EXPECT_EQ(WireCodecName(WireCodec(DataType::kFloat32, WireFormat::kFloat16)), "float32 sent as float16");
+  EXPECT_EQ(WireCodecName(WireCodec(DataType::kFloat32, WireFormat::kInt8)), "float32 sent as int8 blocks");
 }
 
 }  // namespace

@@ -13,10 +13,11 @@ TEST(WireFormat, NamesAndNumbersComeBack) {
   EXPECT_EQ(WireFormatName(WireFormat::kBfloat16), "bf16");
   EXPECT_EQ(static_cast<int>(WireFormat::kFloat16), 3) << "numbers are frozen";
   EXPECT_EQ(static_cast<int>(WireFormat::kBfloat16), 4);
+  EXPECT_EQ(static_cast<int>(WireFormat::kInt8), 5);
 }
 
 TEST(WireFormat, WhatIsUnknownIsNone) {
-  for (const uint32_t number : {1u, 2u, 5u, 259u, UINT32_MAX}) EXPECT_FALSE(WireFormatFromNumber(number)) << number;
+  for (const uint32_t number : {1u, 2u, 6u, 259u, UINT32_MAX}) EXPECT_FALSE(WireFormatFromNumber(number)) << number;
   for (const char* name : {"", "bfloat16", "BF16", "fp32"}) EXPECT_FALSE(WireFormatFromName(name)) << name;
 }
 

@@ -3,7 +3,7 @@
 //
 //   kernel_filter names                          the kernels that this machine runs, one a line
 //   kernel_filter KERNEL reduce DTYPE OP INPUTS  input: INPUTS equally long contributions, one after another
-//   kernel_filter KERNEL narrow|widen DTYPE      input: fp32 numbers, or 16-bit ones
+//   kernel_filter KERNEL narrow|widen DTYPE      input: fp32 numbers, or 16-bit ones, or blocks of int8
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -35,11 +35,21 @@ std::vector<std::byte> Reduced(const KernelTable& table, const ReduceSpec& spec,
   return output;
 }
 
-std::vector<std::byte> Converted(const KernelTable& table, DataType type, bool narrow) {
+const ConvertKernels& KernelsOf(const KernelTable& table, WireFormat format) {
+  if (format == WireFormat::kInt8) return table.int8_blocks;
+  return format == WireFormat::kFloat16 ? table.float16 : table.bfloat16;
+}
+
+std::vector<std::byte> Converted(const KernelTable& table, WireCodec codec, bool narrow) {
   const std::vector<std::byte> bytes = ReadAll();
-  const ConvertKernels& kernels = type == DataType::kFloat16 ? table.float16 : table.bfloat16;
-  std::vector<std::byte> output(narrow ? bytes.size() / 2 : bytes.size() * 2);
-  (narrow ? kernels.narrow : kernels.widen)(bytes.data(), output.data(), bytes.size() / (narrow ? 4 : 2));
+  uint64_t count = bytes.size() / codec.TensorBytes(1);
+  if (!narrow) {
+    count = codec.ElementsIn(bytes.size());
+    while (codec.WireBytes(count + 1) <= bytes.size()) ++count;
+  }
+  std::vector<std::byte> output(narrow ? codec.WireBytes(count) : codec.TensorBytes(count));
+  const ConvertKernels& kernels = KernelsOf(table, codec.format());
+  (narrow ? kernels.narrow : kernels.widen)(bytes.data(), output.data(), count);
   return output;
 }
 
@@ -58,8 +68,8 @@ int Run(const std::vector<std::string>& words) {
   if (words[1] == "reduce" && words.size() == 5 && ReduceOpFromName(words[3]) && std::atoi(words[4].c_str()) > 0) {
     const size_t input_count = static_cast<size_t>(std::atoi(words[4].c_str()));
     output = Reduced(*table, {WireCodec(*type), *ReduceOpFromName(words[3]), 1.0}, input_count);
-  } else if ((words[1] == "narrow" || words[1] == "widen") && words.size() == 3) {
-    output = Converted(*table, *type, words[1] == "narrow");
+  } else if ((words[1] == "narrow" || words[1] == "widen") && words.size() == 3 && WireCodec::Float32As(*type)) {
+    output = Converted(*table, *WireCodec::Float32As(*type), words[1] == "narrow");
   } else {
     return 2;
   }

@@ -227,14 +227,17 @@ SHOAL_API shoal_code shoal_worker_open_device(shoal_worker* worker, uint32_t dev
 
 /* ---- groups ---- */
 
-/* How float32 tensors of a group are sent, in both directions. With 16 bits each contribution is rounded once, and the
- * servers sum in float32 and round the result once, to nearest even (docs/numerics.md). Every rank gets the same bits,
- * and half as many bytes are sent. SHOAL_WIRE_FLOAT16 turns values beyond 65504 into infinity. Tensors of other types
- * are sent unchanged. */
+/* How float32 tensors of a group are sent, in both directions. Unless it is SHOAL_WIRE_NONE each contribution is
+ * rounded once, and the servers sum in float32 and round the result once, to nearest even (docs/numerics.md). Every
+ * rank gets the same bits. With 16 bits half as many bytes are sent; SHOAL_WIRE_FLOAT16 turns values beyond 65504 into
+ * infinity. SHOAL_WIRE_INT8 sends about a quarter: 32 elements share a scale, and small ones beside a large one are
+ * lost, as are finite ones beside an infinity or a NaN; such a group takes no tensors on devices. Tensors of other
+ * types are sent unchanged. */
 typedef enum shoal_wire {
   SHOAL_WIRE_NONE = 0, /* unchanged */
   SHOAL_WIRE_FLOAT16 = 3,
-  SHOAL_WIRE_BFLOAT16 = 4
+  SHOAL_WIRE_BFLOAT16 = 4,
+  SHOAL_WIRE_INT8 = 5
 } shoal_wire;
 
 typedef struct shoal_group_options {
@@ -266,9 +269,9 @@ SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_
 
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
-/* 0: the group reduces no tensors on devices. 1: it does. 2: it does, as one that is reduced within nodes, where all
- * ranks of this one's node have devices and NCCL (libnccl.so.2, or the library that SHOAL_NCCL_LIBRARY names): then it
- * has one device for each rank, and takes what NCCL takes. */
+/* 0: the group reduces no tensors on devices, as one with SHOAL_WIRE_INT8. 1: it does. 2: it does, as one that is
+ * reduced within nodes, where all ranks of this one's node have devices and NCCL (libnccl.so.2, or the library that
+ * SHOAL_NCCL_LIBRARY names): then it has one device for each rank, and takes what NCCL takes. */
 SHOAL_API int shoal_group_takes_devices(const shoal_group* group);
 
 typedef struct shoal_plan {

@@ -420,7 +420,7 @@ TEST_F(MachineGroupsTest, BadRequestsAreRefusedByValue) {
   JoinGroup small_chunks = Group(job, 0, 100, {0, 1});
   small_chunks.max_chunk_bytes = 10;
   JoinGroup unknown_wire = Group(job, 0, 100, {0, 1});
-  unknown_wire.wire = 5;
+  unknown_wire.wire = 6;
   JoinGroup nameless = Group(job, 0, 100, {0, 1});
   nameless.group_name.clear();
   const Case cases[] = {
@@ -429,7 +429,8 @@ TEST_F(MachineGroupsTest, BadRequestsAreRefusedByValue) {
       {Group(job, 0, 100, {0, 0}), absl::StatusCode::kInvalidArgument, "rank 0 twice"},
       {Group(job, 0, 100, {1}), absl::StatusCode::kInvalidArgument, "does not contain that rank"},
       {small_chunks, absl::StatusCode::kInvalidArgument, "chunk size of 10 bytes"},
-      {unknown_wire, absl::StatusCode::kInvalidArgument, "asks for wire 5; give 0 (none), 3 (fp16) or 4 (bf16)"},
+      {unknown_wire, absl::StatusCode::kInvalidArgument,
+       "asks for wire 6; give one of 0 (none), 3 (fp16), 4 (bf16), 5 (int8)"},
       {nameless, absl::StatusCode::kInvalidArgument, "group name"},
       {Group(job, 0, 999, {0, 1}), absl::StatusCode::kNotFound, "join the job first"},
       {Group(JobId(99), 0, 100, {0, 1}), absl::StatusCode::kNotFound, "no job has id 99"},

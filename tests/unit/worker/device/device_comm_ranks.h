@@ -126,7 +126,7 @@ inline std::vector<std::byte> BytesOf(DataType dtype, const std::vector<double>&
     }
   }
   const std::optional<WireCodec> codec = WireCodec::Float32As(dtype);
-  if (!codec.has_value()) return bytes;
+  if (!codec.has_value() || DataTypeSize(dtype) == 1) return bytes;  // int8 is encoded in blocks, with scales
   std::vector<std::byte> encoded(codec->WireBytes(values.size()));
   Encode(*codec, bytes.data(), encoded.data(), values.size());
   return encoded;

@@ -103,10 +103,10 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   shoal_group* group = nullptr;
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("worker is NULL"));
-  const int unknown_wire = 5;
+  const int unknown_wire = 6;
   std::memcpy(&group_options.wire, &unknown_wire, sizeof(unknown_wire));
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, HasSubstr("options->wire is 5"));
+  EXPECT_THAT(error.message, HasSubstr("options->wire is 6"));
   group_options.wire = SHOAL_WIRE_NONE;
   const int unknown_choice = 5;
   std::memcpy(&group_options.node_reduce, &unknown_choice, sizeof(unknown_choice));

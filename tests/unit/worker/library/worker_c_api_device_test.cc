@@ -287,6 +287,25 @@ TEST_F(DeviceTest, ARankWhoseHostMemoryCanNotBeLockedFailsTheGroupOnAllRanks) {
   });
 }
 
+TEST_F(DeviceTest, AGroupWithAnInt8WireTakesHostMemoryOnly) {
+  RunRanks(cluster_, "int8", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    shoal_group* const group =
+        rank.MakeGroup({.name = "int8", .wire = SHOAL_WIRE_INT8, .node_reduce = SHOAL_NODE_REDUCE_OFF});
+    EXPECT_EQ(shoal_group_takes_devices(group), 0);
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    std::byte* const tensor = device.program().Allocate(400);
+    EXPECT_EQ(device.Start(tensor, 100, &op, &error, device.stream(), kDeviceTimeoutMs, group), SHOAL_UNIMPLEMENTED);
+    EXPECT_THAT(error.message, HasSubstr("\"int8\" has wire int8, which is for tensors in host memory"));
+    std::vector<float> in_host_memory(100, 1.0f);
+    op = TestRank::StartIn(group, SHOAL_SUM, &in_host_memory, kDeviceTimeoutMs);
+    EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
+    EXPECT_EQ(in_host_memory, std::vector<float>(100, static_cast<float>(kRanks)));
+    shoal_group_close(group);
+  });
+}
+
 TEST(DeviceWithoutServersTest, AGroupWithinANodeSaysThatItTakesHostMemoryOnly) {
   setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1);
   const Cluster cluster(0, SHOAL_NODE_REDUCE_HOST, SHOAL_DEVICES_CUDA);

@@ -50,6 +50,17 @@ TEST(OpLayout, ANarrowWireHalvesTheBytesOfAChunkAndNotItsPlace) {
   EXPECT_EQ(layout->OffsetBytes(ChunkNumber(1)), 2048u);
 }
 
+TEST(OpLayout, Int8BlocksHaveAThirtysecondMoreThanAByteForAnElement) {
+  const absl::StatusOr<OpLayout> layout = OpLayout::Make(Group(1024, WireFormat::kInt8), 1000, DataType::kFloat32);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_EQ(layout->chunk_count(), 2u);
+  EXPECT_EQ(layout->plan().ElementCount(ChunkNumber(0)), 512u) << "equal parts";
+  EXPECT_EQ(layout->BytesOnWire(ChunkNumber(0)), 512u + 16);
+  EXPECT_EQ(layout->BytesOnWire(ChunkNumber(1)), 488u + 16) << "the last block is short";
+  EXPECT_EQ(layout->OffsetBytes(ChunkNumber(1)), 2048u);
+  EXPECT_TRUE(OpLayout::Make(Group(1024, WireFormat::kInt8), 1000, DataType::kInt32)->codec().is_identity());
+}
+
 TEST(OpLayout, WhatCannotBeCutIsRefusedBeforeItIsSubmitted) {
   EXPECT_EQ(OpLayout::Make(Group(1024), uint64_t{1} << 60, DataType::kFloat32).status().code(),
             absl::StatusCode::kInvalidArgument);
