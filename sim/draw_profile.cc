@@ -273,6 +273,15 @@ void DrawOpenJobs(Profile* profile) {
   }
 }
 
+// Some jobs with a narrower wire have 8 bits. From a source of its own. (Devices can't convert to them.)
+void DrawInt8(Profile* profile) {
+  Random random(profile->seed ^ 0x1478);
+  for (JobProfile& job : profile->jobs) {
+    const bool is_narrow = job.wire != WireFormat::kAsIs && !job.has_devices;
+    if (is_narrow && random.Chance(500'000)) job.wire = WireFormat::kInt8;
+  }
+}
+
 // In a few runs every second server has less memory: some groups, or none, have room there. From a source of its own.
 void DrawUnevenMemory(Profile* profile) {
   Random random(profile->seed ^ 0xe5e5);
@@ -346,6 +355,7 @@ Profile DrawProfile(uint64_t seed) {
   DrawHosting(&profile);
   DrawLateRank(&profile);
   DrawOpenJobs(&profile);
+  DrawInt8(&profile);
   const uint64_t planned_bytes =
       profile.plans_flow
           ? SlotMemoryForPlans(profile.jobs, profile.servers, profile.max_chunk_bytes, profile.port_buffer_bytes)

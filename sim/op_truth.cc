@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "core/hash.h"
+#include "reduce/convert.h"
 #include "reduce/reduce.h"
 #include "sim/world.h"
 
@@ -110,17 +111,25 @@ std::vector<std::byte> FillWithAnyBits(const OpPlan& plan, uint32_t rank) {
   return bytes;
 }
 
-std::vector<std::byte> ReduceAll(const ReduceSpec& spec, const std::vector<std::vector<std::byte>>& contributions) {
+// Of contributions as they were sent.
+std::vector<std::byte> ReduceAll(const ReduceSpec& spec, const std::vector<std::vector<std::byte>>& contributions,
+                                 uint64_t elements) {
   std::vector<const std::byte*> inputs;
   inputs.reserve(contributions.size());
   for (const std::vector<std::byte>& contribution : contributions) inputs.push_back(contribution.data());
   std::vector<std::byte> result(contributions.front().size());
-  Reduce(spec, inputs, result.data(), result.size() / DataTypeSize(spec.codec.tensor_type()));
+  Reduce(spec, inputs, result.data(), elements);
   return result;
 }
 
-std::vector<std::byte> ReduceAnyBits(const OpPlan& plan, const SumOrder& order) {
-  const ReduceSpec whole{.codec = WireCodec(plan.dtype), .op = plan.reduce_op, .premul_factor = plan.premul_factor};
+std::vector<std::byte> SentContribution(const OpPlan& plan, uint32_t rank) {
+  std::vector<std::byte> sent(plan.codec().WireBytes(plan.elements));
+  Encode(plan.codec(), Contribution(plan, rank).data(), sent.data(), plan.elements);
+  return sent;
+}
+
+std::vector<std::byte> ReduceAsSent(const OpPlan& plan, const SumOrder& order) {
+  const ReduceSpec whole{.codec = plan.codec(), .op = plan.reduce_op, .premul_factor = plan.premul_factor};
   const bool has_rails = order.sums.size() > 1;
   // The factor is in the sums of the nodes, and an average is divided in the end, by the number of all ranks.
   ReduceSpec of_node = whole;
@@ -130,14 +139,19 @@ std::vector<std::byte> ReduceAnyBits(const OpPlan& plan, const SumOrder& order) 
   for (const std::vector<uint32_t>& ranks : order.sums) {
     std::vector<std::vector<std::byte>> contributions;
     contributions.reserve(ranks.size());
-    for (const uint32_t rank : ranks) contributions.push_back(FillWithAnyBits(plan, rank));
-    sums.push_back(ReduceAll(of_node, contributions));
+    for (const uint32_t rank : ranks) contributions.push_back(SentContribution(plan, rank));
+    sums.push_back(ReduceAll(of_node, contributions, plan.elements));
   }
-  if (!has_rails) return sums.front();
-  ReduceSpec of_nodes = {.codec = WireCodec(plan.dtype), .op = plan.reduce_op};
-  of_nodes.ranks_per_input = static_cast<uint32_t>(order.sums.front().size());
-  if (plan.reduce_op == ReduceOp::kPremulSum) of_nodes.op = ReduceOp::kSum;
-  return ReduceAll(of_nodes, sums);
+  std::vector<std::byte> sum = sums.front();
+  if (has_rails) {
+    ReduceSpec of_nodes = {.codec = plan.codec(), .op = plan.reduce_op};
+    of_nodes.ranks_per_input = static_cast<uint32_t>(order.sums.front().size());
+    if (plan.reduce_op == ReduceOp::kPremulSum) of_nodes.op = ReduceOp::kSum;
+    sum = ReduceAll(of_nodes, sums, plan.elements);
+  }
+  std::vector<std::byte> result(plan.codec().TensorBytes(plan.elements));
+  Decode(plan.codec(), sum.data(), result.data(), plan.elements);
+  return result;
 }
 
 float SumInOrder(const OpPlan& plan, const SumOrder& order, uint64_t index) {
@@ -149,6 +163,20 @@ float SumInOrder(const OpPlan& plan, const SumOrder& order, uint64_t index) {
   float sum = of_node(order.sums[0]);
   for (size_t node = 1; node < order.sums.size(); ++node) sum += of_node(order.sums[node]);
   return sum;
+}
+
+// Float32 sent as int8. From a source of its own, so that other plans are what they were.
+void DrawInt8Values(uint64_t state, OpPlan* plan) {
+  constexpr ReduceOp kOps[] = {ReduceOp::kSum,       ReduceOp::kSum, ReduceOp::kSum, ReduceOp::kAvg,
+                               ReduceOp::kPremulSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProd};
+  Random random(state ^ 0x1478);
+  plan->wire = WireFormat::kInt8;
+  const uint64_t kind = random.Below(4);
+  if (kind == 0) return;
+  plan->any_bits = kind == 1;
+  plan->order_matters = !plan->any_bits;
+  plan->reduce_op = kOps[random.Below(std::size(kOps))];
+  if (plan->reduce_op == ReduceOp::kPremulSum) plan->premul_factor = static_cast<double>(random.Between(1, 8)) / 4;
 }
 
 int Combine(ReduceOp reduce_op, int a, int b) {
@@ -175,6 +203,7 @@ OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op
   plan.order_matters = plan.dtype == DataType::kFloat32 && plan.reduce_op == ReduceOp::kSum &&
                        wire == WireFormat::kAsIs && random.Chance(700'000);
   plan.base = random.Next();
+  if (wire == WireFormat::kInt8 && plan.dtype == DataType::kFloat32) DrawInt8Values(state, &plan);
   if (wire != WireFormat::kAsIs || !random.Chance(300'000)) return plan;
   constexpr DataType kAllTypes[] = {DataType::kFloat32,  DataType::kFloat64, DataType::kFloat16,
                                     DataType::kBfloat16, DataType::kInt8,    DataType::kInt16,
@@ -200,7 +229,8 @@ std::vector<std::byte> Contribution(const OpPlan& plan, uint32_t rank) {
 
 std::vector<std::byte> ExpectedResult(const OpPlan& plan, const SumOrder& order) {
   if (plan.elements == 0) return {};
-  if (plan.any_bits) return ReduceAnyBits(plan, order);
+  const bool is_int8 = plan.wire == WireFormat::kInt8;
+  if (plan.any_bits || (is_int8 && plan.order_matters)) return ReduceAsSent(plan, order);
   if (plan.order_matters) {
     return Fill<float>(plan.elements, [&](uint64_t i) { return SumInOrder(plan, order, i); });
   }
@@ -220,8 +250,8 @@ std::vector<std::byte> ScaledResult(const OpPlan& plan, const SumOrder& order, u
   std::vector<std::vector<std::byte>> contributions;
   for (const uint32_t rank : order.sums[0]) contributions.push_back(Contribution(plan, rank));
   const double factor = static_cast<double>(ranks) / static_cast<double>(contributions.size());
-  return ReduceAll({.codec = WireCodec(plan.dtype), .op = ReduceOp::kPremulSum, .premul_factor = factor},
-                   contributions);
+  return ReduceAll({.codec = WireCodec(plan.dtype), .op = ReduceOp::kPremulSum, .premul_factor = factor}, contributions,
+                   plan.elements);
 }
 
 }  // namespace shoal::sim

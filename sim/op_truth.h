@@ -1,9 +1,9 @@
 // What the ranks of a simulated job reduce, and the result that they must get.
 //
 // Ops have one of three kinds of values. Small whole numbers, whose results this file works out itself, exact in every
-// dtype and order. Float32 sums that depend on the order of the ranks, summed here in that order. Any bits at all (NaN,
-// infinities, denormals, -0) in any dtype and op: what reduce/ makes of the contributions in that order, which its own
-// tests compare with a reference.
+// dtype and order, and on every wire. Float32 sums that depend on the order of the ranks, summed here in that order.
+// Any bits at all (NaN, infinities, denormals, -0) in any dtype and op: what reduce/ makes of the contributions in that
+// order, which its own tests compare with a reference. So it is with all but small whole numbers that are sent as int8.
 #ifndef SHOAL_SIM_OP_TRUTH_H_
 #define SHOAL_SIM_OP_TRUTH_H_
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/wire_codec.h"
 #include "core/wire_format.h"
 #include "sim/node_layout.h"
 
@@ -22,11 +23,14 @@ namespace shoal::sim {
 struct OpPlan {
   uint64_t elements = 1;
   DataType dtype = DataType::kFloat32;
+  WireFormat wire = WireFormat::kAsIs;  // kInt8; the values are exact on the others
   ReduceOp reduce_op = ReduceOp::kSum;
   double premul_factor = 1;    // kPremulSum only
   bool order_matters = false;  // of the ranks in the sum
   bool any_bits = false;
   uint64_t base = 0;  // of the contributions
+
+  WireCodec codec() const { return {dtype, wire}; }
 };
 
 // Of at most `most_elements`.

@@ -8,7 +8,7 @@ fails test_mutations.py, and is to be written anew.
 from cuda_mutations import CUDA_MUTATIONS
 from device_mutations import DEVICE_MUTATIONS
 from local_reduce_mutations import LOCAL_REDUCE_MUTATIONS
-from mutation import mutation
+from mutation import CxxTest, mutation
 from node_mutations import NODE_MUTATIONS
 from plugin_mutations import PLUGIN_MUTATIONS
 from roster_mutations import ROSTER_MUTATIONS
@@ -67,6 +67,17 @@ SIMULATOR_MUTATIONS = [
         "version-of-the-same-release-is-refused",
         "two releases that have a version in common work together",
         ("core/version.h", "return peer_version >= oldest &&", "return peer_version > oldest + 1 &&"),
+    ),
+    mutation(
+        "int8-scale-of-what-rounds-up-to-128",
+        "no number of a block of int8 is rounded to more than 127",
+        ("reduce/int8_block.h", "(largest + 0x10000u) >> 23;", "largest >> 23;"),
+        test=CxxTest("reduce_test", "Int8Block.EveryKernelEncodesAsTheReference"),
+    ),
+    mutation(
+        "node-sums-parts-of-blocks",
+        "I1: numbers that share a scale are summed together within a node",
+        ("sim/sim_local_reduce.cc", "op.op.codec.is_identity() ? 1 : op.op.codec.alignment_elements();", "1;"),
     ),
     # ---- server ----
     mutation(
