@@ -332,16 +332,16 @@ typedef struct shoal_all_reduce_options {
  * its group any more. After an error the content of `data` is undefined; on a device all of its bits are ones, which
  * are NaN as floating-point numbers, unless the device has failed.
  *
- * On a device the call has these errors as well. UNIMPLEMENTED: the group is reduced within nodes, and its ranks on
- * this node can't reduce among their devices, or NCCL can't reduce the type (int16). FAILED_PRECONDITION: the worker
- * was connected without devices, the stream is being captured into a graph, or the group's tensors were on another
- * device. RESOURCE_EXHAUSTED: the host memory that ops go through can't be locked; INTERNAL: the device has failed;
- * with both the group has failed on all ranks. In a group that is reduced within nodes a rank has one device, and its
- * first call waits for the first calls of the node's other ranks. With 1024 ops on devices in flight a call waits for
- * one of them to leave its device; RESOURCE_EXHAUSTED: they have ended, and a second later their devices had not given
- * back what they use. DEADLINE_EXCEEDED: none had ended by this op's deadline. The op ends with INTERNAL if the device
- * fails before the contribution is ready. If it fails later, it reports nothing more, and the op ends with
- * DEADLINE_EXCEEDED; the message says that it is the device.
+ * On a device the call has these errors as well. UNIMPLEMENTED: the group has SHOAL_WIRE_INT8, or is reduced within
+ * nodes, and its ranks on this node can't reduce among their devices, or NCCL can't reduce the type (int16).
+ * FAILED_PRECONDITION: the worker was connected without devices, the stream is being captured into a graph, or the
+ * group's tensors were on another device. RESOURCE_EXHAUSTED: the host memory that ops go through can't be locked;
+ * INTERNAL: the device has failed; with both the group has failed on all ranks. In a group that is reduced within nodes
+ * a rank has one device, and its first call waits for the first calls of the node's other ranks. With 1024 ops on
+ * devices in flight a call waits for one of them to leave its device; RESOURCE_EXHAUSTED: they have ended, and a second
+ * later their devices had not given back what they use. DEADLINE_EXCEEDED: none had ended by this op's deadline. The op
+ * ends with INTERNAL if the device fails before the contribution is ready. If it fails later, it reports nothing more,
+ * and the op ends with DEADLINE_EXCEEDED; the message says that it is the device.
  *
  * A call that is refused on one rank alone, and is not made again, leaves that rank one op behind the others: abort the
  * group.
