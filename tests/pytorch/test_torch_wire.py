@@ -21,7 +21,7 @@ def as_int8_blocks(tensor: torch.Tensor) -> torch.Tensor:
     exponent = torch.frexp(largest).exponent.clamp(min=-119) - 7
     exponent += torch.round(torch.ldexp(largest, -exponent)) > 127
     numbers = torch.ldexp(torch.round(torch.ldexp(blocks, -exponent)), exponent)
-    return numbers.flatten()[:count].to(torch.float32)
+    return (numbers + 0.0).flatten()[:count].to(torch.float32)  # an integer has no negative zero
 
 
 def as_sent(tensor: torch.Tensor, wire: str) -> torch.Tensor:
