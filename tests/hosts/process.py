@@ -172,9 +172,11 @@ class Process:
         return True
 
     def say(self, line: str = "go on") -> None:
-        """Gives the program a line on its standard input."""
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+        """Gives the program a line on its standard input. One that has ended by itself hears nothing: its exit code and
+        its output say why."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
 
     def kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError):
