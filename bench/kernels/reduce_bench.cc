@@ -212,8 +212,9 @@ struct WireKernels {
 
 std::vector<WireKernels> WiresOf(const KernelTable& table) {
   const auto codec = [](WireFormat wire) { return WireCodec(DataType::kFloat32, wire); };
-  return {{"fp16", codec(WireFormat::kFloat16), table.float16, table.kernels[2][0]},
-          {"bf16", codec(WireFormat::kBfloat16), table.bfloat16, table.kernels[3][0]},
+  const auto sum_of = [&](DataType type) { return table.kernels[static_cast<int>(type) - 1][0]; };
+  return {{"fp16", codec(WireFormat::kFloat16), table.float16, sum_of(DataType::kFloat16)},
+          {"bf16", codec(WireFormat::kBfloat16), table.bfloat16, sum_of(DataType::kBfloat16)},
           {"int8", codec(WireFormat::kInt8), table.int8_blocks, table.int8_block_kernels[0]}};
 }
 
@@ -235,15 +236,15 @@ int Wires(size_t tensor_bytes) {
   std::printf("%-6s %-10s %10s %10s %18s\n", "wire", "kernel", "encode", "decode", "sum of 4, elements");
   for (const KernelTable* const* table = RunnableKernels(); *table != nullptr; ++table) {
     for (const WireKernels& wire : WiresOf(**table)) {
-      const size_t wire_bytes = wire.codec.WireBytes(count);
-      const Memory encoded((wire_bytes + 63) / 64 * 64 * (kInputs + 1));
+      const size_t stride_bytes = (wire.codec.WireBytes(count) + 63) / 64 * 64;
+      const Memory encoded(stride_bytes * (kInputs + 1));
       std::vector<const std::byte*> inputs;
       for (size_t k = 0; k < kInputs; ++k) {
-        std::byte* const input = encoded.bytes() + k * ((wire_bytes + 63) / 64 * 64);
+        std::byte* const input = encoded.bytes() + k * stride_bytes;
         wire.convert.narrow(tensor.bytes(), input, count);
         inputs.push_back(input);
       }
-      std::byte* const sum = encoded.bytes() + kInputs * ((wire_bytes + 63) / 64 * 64);
+      std::byte* const sum = encoded.bytes() + kInputs * stride_bytes;
       const auto bytes = static_cast<double>(tensor_bytes);
       std::vector<Candidate> candidates = {
           {"encode", bytes, [&] { wire.convert.narrow(tensor.bytes(), sum, count); }},

@@ -13,11 +13,12 @@ namespace {
 bool IsPossible(const PartialOp& op, JobRank rank, const GroupState* group) {
   uint64_t next = 0;
   for (const ContributedRange& range : op.ranges) {
-    if (range.first != next || range.count == 0 || range.count > UINT64_MAX - next || range.contributors == 0)
-      return false;
+    const bool has_elements = range.first == next && range.count > 0 && range.count <= UINT64_MAX - next;
+    if (!has_elements || range.contributors == 0) return false;
     next += range.count;
   }
-  if (op.ranges.empty() || group == nullptr) return !op.ranges.empty();
+  if (op.ranges.empty()) return false;
+  if (group == nullptr) return true;
   const auto takes_part = [&](const ContributedRange& range) { return range.contributors <= group->ranks.size(); };
   return std::ranges::find(group->ranks, rank) != group->ranks.end() && std::ranges::all_of(op.ranges, takes_part);
 }

@@ -68,24 +68,16 @@ TEST(OpLedger, RanksThatDisagreeAreFoundByEveryFieldOfTheLayout) {
   EXPECT_EQ(admit([](FrameHeader* h) { h->rank = Rank(1); }), Refusal::kNone);
 }
 
-TEST(OpLedger, ATensorOf16BitsIsNoFloat32ThatWasConverted) {
-  OpLedger ledger(kChunkBytes);
-  const OpRecord* record = nullptr;
-  FrameHeader push = Push(1, 100);
-  push.codec = WireCodec(DataType::kFloat32, WireFormat::kBfloat16);
-  ASSERT_EQ(ledger.Admit(push, &record), Refusal::kNone);
-  push.codec = WireCodec(DataType::kBfloat16);
-  EXPECT_EQ(ledger.Admit(push, &record), Refusal::kLayoutMismatch);
-}
-
-TEST(OpLedger, ATensorOfInt8IsNoFloat32InBlocks) {
-  OpLedger ledger(kChunkBytes);
-  const OpRecord* record = nullptr;
-  FrameHeader push = Push(1, 100);
-  push.codec = WireCodec(DataType::kFloat32, WireFormat::kInt8);
-  ASSERT_EQ(ledger.Admit(push, &record), Refusal::kNone);
-  push.codec = WireCodec(DataType::kInt8);
-  EXPECT_EQ(ledger.Admit(push, &record), Refusal::kLayoutMismatch);
+TEST(OpLedger, ATensorOfTheTypeOnTheWireIsNoFloat32ThatWasConverted) {
+  for (const WireFormat wire : {WireFormat::kBfloat16, WireFormat::kInt8}) {
+    OpLedger ledger(kChunkBytes);
+    const OpRecord* record = nullptr;
+    FrameHeader push = Push(1, 100);
+    push.codec = WireCodec(DataType::kFloat32, wire);
+    ASSERT_EQ(ledger.Admit(push, &record), Refusal::kNone);
+    push.codec = WireCodec(push.codec.wire_type());
+    EXPECT_EQ(ledger.Admit(push, &record), Refusal::kLayoutMismatch) << WireFormatName(wire);
+  }
 }
 
 TEST(OpLedger, AChunkThatDoesNotLieInThePlanIsMalformed) {
