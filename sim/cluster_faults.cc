@@ -437,6 +437,7 @@ std::optional<uint64_t> Cluster::AllKnowByNs(uint64_t known_ns) const {
   uint64_t known_by_ns = world_.now_ns() + known_ns + kNsPerS;
   bool waits_for_silent_peer = false;
   bool may_lose_the_news = false;
+  bool moments_may_differ = false;
   for (const Fault& fault : faults) {
     if (fault.at_ns > known_by_ns) break;
     if (MakesForgetful(fault.kind)) return std::nullopt;
@@ -445,6 +446,13 @@ std::optional<uint64_t> Cluster::AllKnowByNs(uint64_t known_ns) const {
     const bool breaks_connections = fault.kind == FaultKind::kReset || fault.kind == FaultKind::kCorruption;
     if (breaks_connections && fault.at_ns + fault.duration_ns >= world_.now_ns() &&
         !std::exchange(may_lose_the_news, true)) {
+      known_by_ns += LeaseRunsOutNs();
+    }
+    // A server that stands still for so long tells of the end of a connection as of another moment than that of the
+    // stream, and the lease decides.
+    const bool holds_still = fault.kind == FaultKind::kPause || fault.kind == FaultKind::kServerStop;
+    if (holds_still && fault.duration_ns >= kSameMomentNs && fault.at_ns < world_.now_ns() + kNsPerS &&
+        !std::exchange(moments_may_differ, true)) {
       known_by_ns += LeaseRunsOutNs();
     }
     if (IsSilent(fault.kind) && !std::exchange(waits_for_silent_peer, true)) {
