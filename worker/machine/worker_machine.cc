@@ -159,6 +159,7 @@ void WorkerMachine::OnEvent(const CloseGroupCommand& command, Now now, WorkerAct
 
 void WorkerMachine::OnEvent(const RankLostCommand& command, Now now, WorkerActions* actions) {
   for (const uint16_t handle : open_groups_) LoseRank(command, groups_[handle].group.get(), now, actions);
+  if (lost_ranks_.size() >= kMaxEarlyNews) lost_ranks_.pop_front();
   lost_ranks_.push_back(command);
   DropClosed();
 }

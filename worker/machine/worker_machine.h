@@ -136,8 +136,9 @@ class WorkerMachine {
   // Of groups that are not open yet, the newest.
   std::deque<MoveGroupCommand> early_moves_;
   std::deque<GiveGroupUpCommand> early_failures_;
-  // Each once. A group that was made just before may be opened here after the loss was told.
-  std::vector<RankLostCommand> lost_ranks_;
+  // A group that was made just before may be opened here after the loss was told. Others with these ranks are refused
+  // by the scheduler.
+  std::deque<RankLostCommand> lost_ranks_;
   absl::Status no_more_maps_;  // OK: the scheduler may move groups
   bool shutting_down_ = false;
   bool goodbyes_given_up_ = false;
