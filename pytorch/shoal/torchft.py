@@ -6,8 +6,10 @@ Works with torchft 0.2.0 and with its nightly builds, which also take init_proce
 enable_reconfigure=True) as it is. Needs torch 2.14 or later, SHOAL_SCHEDULER and SHOAL_JOB_NAME.
 """
 
+import contextlib
 import datetime
 import hashlib
+import os
 
 import torch
 import torch.distributed as dist
@@ -67,14 +69,20 @@ class ProcessGroupShoal(torchft.process_group.ProcessGroupWrapper):
     def configure(
         self, store_addr: str, replica_id: str, rank: int, world_size: int, *_arguments: object, **_named: object
     ) -> None:
-        """Under `store_addr`, which names nothing else, the ranks tell each other their handles."""
+        """Under `store_addr` the ranks tell each other their handles. A lighthouse that was started again gives an
+        address out a second time: so no handle stays there, and a random word of each rank makes it another roster."""
         store = torchft.process_group.create_store_client(store_addr, timeout=self._timeout)
-        store.set(f"handle {rank}", self.get_reconfigure_handle())
-        options = ReconfigureOptions()
-        options.handles = [handle.decode() for handle in store.multi_get([f"handle {i}" for i in range(world_size)])]
-        options.uuid = int.from_bytes(hashlib.sha256(store_addr.encode()).digest()[:7], "big")
-        options.timeout = self._timeout
-        self.reconfigure(options)
+        store.set(f"handle {rank}", f"{self.get_reconfigure_handle()} {os.urandom(8).hex()}")
+        try:
+            told = [word.decode() for word in store.multi_get([f"handle {i}" for i in range(world_size)])]
+            options = ReconfigureOptions()
+            options.handles = [word.rsplit(" ", 1)[0] for word in told]
+            options.uuid = int.from_bytes(hashlib.sha256("\n".join(told).encode()).digest()[:7], "big")
+            options.timeout = self._timeout
+            self.reconfigure(options)  # returns when all of them have read all handles
+        finally:
+            with contextlib.suppress(RuntimeError):  # the store has ended with the replica that had it
+                store.delete_key(f"handle {rank}")
 
     # ---- both ----
 
@@ -83,7 +91,9 @@ class ProcessGroupShoal(torchft.process_group.ProcessGroupWrapper):
 
     def errored(self) -> Exception | None:
         error = self._backend.get_error()
-        return None if error == ErrorType.SUCCESS else dist.DistBackendError(f"shoal: the group has failed: {error}")
+        if error == ErrorType.SUCCESS:
+            return None
+        return dist.DistBackendError(f"shoal: the group has failed: {self._backend.failure() or error}")
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         self._timeout = timeout

@@ -87,6 +87,17 @@ class Training:
             time.sleep(0.02)
         raise AssertionError(f"replica {number} commits no step of {replicas}: {self.replicas[number]}")
 
+    def wait_for_part(self, number: int, takes_part: bool, since: float = 0) -> None:
+        """In a step that is committed."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            words = [word for word in self.words(number, "step") if word["committed"] and word["at"] > since]
+            if words and words[-1]["takes_part"] == takes_part:
+                return
+            assert all(process.running() for process in self.replicas[number]), self.replicas[number]
+            time.sleep(0.02)
+        raise AssertionError(f"replica {number}: takes part {not takes_part}: {self.replicas[number]}")
+
     def stop(self) -> list[dict]:
         """What the replicas say at their ends. All end with the same step, which none of them has reached."""
         step = max(word["step"] for number in range(REPLICAS) for word in self.words(number, "step"))
@@ -134,6 +145,52 @@ def test_a_killed_replica_is_left_behind_and_comes_back(
         back_at = training.wait_for_commit(victim, REPLICAS)
         for number in everybody:
             training.wait_for_commit(number, REPLICAS, since=back_at, count=5)
+        ends = training.stop()
+        assert len({(end["step"], end["digest"]) for end in ends}) == 1, ends
+
+
+SAME_ADDRESS_PROGRAM = """
+import sys, torch, torch.distributed as dist
+from shoal.torchft import ProcessGroupShoal
+rank, port = map(int, sys.argv[1:])
+group = ProcessGroupShoal()
+for turn in range(3):
+    group.configure(f"127.0.0.1:{port}/torchft/1/0", "r", rank, 2)
+    tensor = torch.ones(3)
+    group.allreduce([tensor], dist.AllreduceOptions()).wait()
+    assert tensor.tolist() == [2, 2, 2]
+"""
+
+
+def test_a_lighthouse_that_was_started_again_may_give_an_address_out_twice(cluster: Cluster):
+    environment = clean_environment(**cluster.environment(PYTHONPATH=str(ROOT / "build/torchft" / RELEASE)))
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    with Processes() as processes:
+        command = [sys.executable, "-c", SAME_ADDRESS_PROGRAM]
+        ranks = [processes.start([*command, str(rank), str(store.port)], environment) for rank in range(2)]
+        assert [rank.wait(PATIENCE_S) for rank in ranks] == [0, 0], ranks
+
+
+@pytest.mark.timeout(300)
+def test_a_spare_takes_the_place_of_a_killed_replica(cluster: Cluster):
+    with Processes() as processes:
+        training = Training(processes, cluster, NIGHTLY, 1, "--group", "shoal", "--spares")
+        everybody = range(REPLICAS)
+        for number in everybody:
+            training.wait_for_commit(number, 2, count=5)
+        # The lighthouse sorts the replicas by their names.
+        victim, spare = 0, REPLICAS - 1
+        training.wait_for_part(spare, False)
+        training.wait_for_part(victim, True)
+        killed_at = training.kill(victim)
+        training.wait_for_part(spare, True, since=killed_at)
+        training.replicas[victim] = training.start(victim)
+        training.wait_for_part(victim, True)
+        for number in everybody:
+            training.wait_for_part(number, number != spare, since=time.time())
+        # Never have more or fewer than two taken part in what was committed, and the spare's weights were always theirs.
+        steps = [word for number in everybody for word in training.words(number, "step") if word["committed"]]
+        assert {word["replicas"] for word in steps} == {2}
         ends = training.stop()
         assert len({(end["step"], end["digest"]) for end in ends}) == 1, ends
 

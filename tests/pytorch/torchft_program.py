@@ -21,6 +21,7 @@ from torch import nn
 
 import torchft
 from torchft.local_sgd import DiLoCo, LocalSGD
+from torchft.manager import WorldSizeMode
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--replica", required=True)
@@ -28,6 +29,7 @@ parser.add_argument("--lighthouse", required=True)
 parser.add_argument("--group", choices=["gloo", "shoal", "native"], default="shoal")
 parser.add_argument("--inside", choices=["flat", "ddp", "hsdp", "local_sgd", "diloco"], default="flat")
 parser.add_argument("--min-replicas", type=int, default=1)
+parser.add_argument("--spares", action="store_true", help="replicas above --min-replicas take part when one is lost")
 parser.add_argument("--step-ms", type=float, default=20)
 parser.add_argument("--hidden", type=int, default=64)
 parser.add_argument("--timeout", type=float, default=30)
@@ -37,6 +39,7 @@ options = parser.parse_args()
 TIMEOUT = datetime.timedelta(seconds=options.timeout)
 QUORUM_TIMEOUT = datetime.timedelta(seconds=60)
 SYNC_EVERY = 4  # of local_sgd and diloco
+MODES = {False: WorldSizeMode.DYNAMIC, True: WorldSizeMode.FIXED_WITH_SPARES}
 RANK, WORLD_SIZE = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -129,7 +132,7 @@ def main() -> None:
     # Another thread must not read the state of FSDP2 while it gathers and frees parameters.
     in_background = options.inside in ("flat", "ddp")
     manager = torchft.Manager(
-        pg=group, min_replica_size=options.min_replicas, load_state_dict=load,
+        pg=group, min_replica_size=options.min_replicas, load_state_dict=load, world_size_mode=MODES[options.spares],
         state_dict=lambda: {"model": model.state_dict(), "optimizer": optimizer.state_dict()},
         timeout=TIMEOUT, quorum_timeout=QUORUM_TIMEOUT, connect_timeout=TIMEOUT, use_async_quorum=in_background,
         replica_id=options.replica, lighthouse_addr=options.lighthouse, hostname="127.0.0.1",
@@ -167,6 +170,7 @@ def main() -> None:
         error = manager.errored()
         say(
             "step", step=step, committed=manager.current_step() > step, replicas=manager.num_participants(), loss=loss,
+            takes_part=manager.is_participating(),
             error=None if error is None else str(error.original_exception)[:300],
         )  # fmt: skip
 
