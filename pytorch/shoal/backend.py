@@ -37,6 +37,9 @@ class GroupOptions(_C.GroupOptions):
     min_ranks: of "continue".
     scale_sums: of "continue": a sum of floating numbers that is without the contributions of some ranks is scaled up to
         all of them, as DistributedDataParallel needs it, which divides by their number.
+    whole_op: of "continue": an all-reduce during which a rank is lost is repeated if some of its elements have that
+        rank's contribution and others not. Takes a copy of each tensor, and all-reduces of the group no longer overlap.
+        Not for tensors on devices.
 
     Raises ValueError for any other value. All but `inner` must be equal on all ranks of the group.
     """
@@ -49,6 +52,7 @@ class GroupOptions(_C.GroupOptions):
         on_rank_loss: str = "fail",
         min_ranks: int = 1,
         scale_sums: bool = True,
+        whole_op: bool = False,
     ) -> None:
         if wire is not None and wire not in config.WIRES:
             raise ValueError(f"GroupOptions: wire={wire!r}: expected one of {', '.join(config.WIRES)}")
@@ -67,6 +71,7 @@ class GroupOptions(_C.GroupOptions):
             inner=inner,
             min_ranks=min_ranks if goes_on else 0,
             scale_sums=goes_on and scale_sums,
+            whole_op=goes_on and whole_op,
         )
 
 

@@ -179,6 +179,7 @@ class Member:
             node_reduce=config.NODE_REDUCES.index(self._options.node_reduce) or config.NODE_REDUCE_BEST,
             min_ranks=min(self._options.min_ranks, len(members)),
             scale_sums=self._options.scale_sums,
+            whole_op=self._options.whole_op,
         )
 
     def _meet(self, group: _C.Group, rank: int, deadline: float) -> dist.Store:
@@ -208,6 +209,7 @@ def create_backend(group: inner.GroupDescription, given: _C.GroupOptions, identi
         inner=given.inner,
         min_ranks=given.min_ranks,
         scale_sums=given.scale_sums,
+        whole_op=given.whole_op,
     )
     settled._timeout = group.timeout
     settled.group_name = group.group_id

@@ -145,6 +145,18 @@ void Group::Abort(const std::string& reason) {
   if (group_ != nullptr) session_->library().shoal_group_abort(group_, reason.c_str());
 }
 
+shoal_error Group::failure() {
+  session_->ThrowIfForked();
+  MutexLock lock(mutex_);
+  return group_ == nullptr ? last_failure_ : FailureInLibrary();
+}
+
+shoal_error Group::FailureInLibrary() const {
+  shoal_error error = {};
+  error.code = session_->library().shoal_group_failure(group_, &error);
+  return error;
+}
+
 void Group::AbortIfOthersGoOn(const shoal_error& error) {
   // Whether ranks reduce among their devices may differ from node to node.
   const bool all_are_refused = IsRefusal(error.code) && (error.code != SHOAL_UNIMPLEMENTED || takes_devices_ != 0);
@@ -185,6 +197,7 @@ std::string Group::Close() {
     MutexLock lock(mutex_);
     if (closing_) return "";
     closing_ = true;
+    last_failure_ = FailureInLibrary();
     if (starting_ > 0) {
       session_->library().shoal_group_abort(group_, "the process group was destroyed while an all-reduce began");
       if (!changed_.wait_for(lock, session_->others_end_, [this]() SHOAL_REQUIRES(mutex_) { return starting_ == 0; })) {

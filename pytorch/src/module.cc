@@ -297,7 +297,7 @@ void DefineSession(py::module_& module) {
       .def("open_device", &Session::OpenDevice, py::arg("device"), GilReleased())
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), py::arg("min_ranks") = 0,
-           py::arg("scale_sums") = false, GilReleased())
+           py::arg("scale_sums") = false, py::arg("whole_op") = false, GilReleased())
       .def("close_group", &Session::CloseGroup, py::arg("group"), GilReleased())
       .def("close", &Session::Close, GilReleased())
       .def("give_up", &Session::GiveUp, py::arg("reason"), GilReleased())
@@ -336,14 +336,15 @@ void DefineOptions(py::module_& module) {
   using OptionsPtr = c10::intrusive_ptr<c10d::Backend::Options>;
   py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(module, "GroupOptions")
       .def(py::init([](std::optional<std::string> wire, std::optional<std::string> node_reduce, OptionsPtr inner,
-                       uint32_t min_ranks, bool scale_sums) {
+                       uint32_t min_ranks, bool scale_sums, bool whole_op) {
              return c10::make_intrusive<GroupOptions>(std::move(wire), std::move(node_reduce), std::move(inner),
-                                                      min_ranks, scale_sums);
+                                                      min_ranks, scale_sums, whole_op);
            }),
            py::kw_only(), py::arg("wire"), py::arg("node_reduce"), py::arg("inner").none(true),
-           py::arg("min_ranks") = 0, py::arg("scale_sums") = false)
+           py::arg("min_ranks") = 0, py::arg("scale_sums") = false, py::arg("whole_op") = false)
       .def_readonly("min_ranks", &GroupOptions::min_ranks)
       .def_readonly("scale_sums", &GroupOptions::scale_sums)
+      .def_readonly("whole_op", &GroupOptions::whole_op)
       .def_readonly("wire", &GroupOptions::wire)
       .def_readonly("node_reduce", &GroupOptions::node_reduce)
       .def_readonly("inner", &GroupOptions::inner);
@@ -376,6 +377,7 @@ void DefineBackend(py::module_& module) {
            py::arg("group").none(true), py::arg("cpu_inner").none(true), py::arg("cuda_inner").none(true),
            py::arg("blocking_wait"), py::arg("split") = py::none(), py::arg("reconfigure") = py::none(),
            py::arg("reconfigure_handle") = "")
+      .def("failure", &ShoalBackend::FailureText, GilReleased())
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
       .def("rejoin", &PythonShoalBackend::Rejoin, py::arg("session"), py::arg("reconfigure_handle"), GilReleased())
       .def("end_roster", &ShoalBackend::EndRoster, GilReleased())

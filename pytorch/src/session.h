@@ -116,6 +116,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::string SumBytes(std::string bytes, uint64_t timeout_ms);
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
+  // As shoal_group_failure has it; of a group that was closed, as it was then.
+  shoal_error failure();
   // Waits for operations on devices, some seconds at most (for all groups together, where they are destroyed one after
   // the other), ends what is still open then (there is nothing in a correct program) and frees the group. Returns what
   // was not over in time and is left behind, or "". Idempotent.
@@ -131,6 +133,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // Of an operation that could not begin here. Other ranks may have begun it, and would take this
   // rank's next one for it.
   void AbortIfOthersGoOn(const shoal_error& error) SHOAL_REQUIRES(mutex_);
+  shoal_error FailureInLibrary() const SHOAL_REQUIRES(mutex_);
 
   const std::shared_ptr<Session> session_;
   const uint32_t rank_count_;
@@ -141,6 +144,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::unordered_map<StartedOperation*, std::weak_ptr<StartedOperation>> started_ SHOAL_GUARDED_BY(mutex_);
   uint32_t starting_ SHOAL_GUARDED_BY(mutex_) = 0;  // calls of the library that start an operation, without mutex_
   bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
+  shoal_error last_failure_ SHOAL_GUARDED_BY(mutex_) = {};  // once closed
 };
 
 class Session : public std::enable_shared_from_this<Session> {
@@ -157,10 +161,11 @@ class Session : public std::enable_shared_from_this<Session> {
   void OpenDevice(uint32_t device);
   // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16", "fp16" or "int8".
   // `node_reduce`: a shoal_node_reduce. Throws ShoalError.
-  // `min_ranks`, `scale_sums`: as shoal_group_options has them.
+  // `min_ranks`, `scale_sums`, `whole_op`: as shoal_group_options has them.
   std::shared_ptr<Group> CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
                                      uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire,
-                                     uint32_t node_reduce, uint32_t min_ranks = 0, bool scale_sums = false);
+                                     uint32_t node_reduce, uint32_t min_ranks = 0, bool scale_sums = false,
+                                     bool whole_op = false);
 
   // Closes the group; with the last one, the session, unless it is in an open job. Throws as Close.
   void CloseGroup(const std::shared_ptr<Group>& group);

@@ -246,8 +246,6 @@ AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_
   return [state = state_, failures = now.failures, extensions = std::move(extensions), hook = on_completion_hook_,
           group = now.group, rank = getRank(), type, completion_key,
           number = sequence_number_.load()](shoal_code code, uint64_t duration_ns, const std::exception_ptr& unheard) {
-    int none = SHOAL_OK;
-    if (code != SHOAL_OK) failures->first_code.compare_exchange_strong(none, code);
     if (unheard) {
       MutexLock lock(failures->mutex);
       if (!failures->unheard_error) failures->unheard_error = unheard;
@@ -419,10 +417,21 @@ void ShoalBackend::enableCollectivesTiming() {
   }
 }
 
+shoal_error ShoalBackend::FailureOf(const Members& now) {
+  if (!now.group) return {};
+  const shoal_error failure = now.group->failure();
+  return failure.code == SHOAL_CANCELLED && now.failures->aborted ? shoal_error{} : failure;
+}
+
+std::string ShoalBackend::FailureText() {
+  const shoal_error failure = FailureOf(members());
+  return failure.code == SHOAL_OK ? "" : failure.message;
+}
+
 c10d::ErrorType ShoalBackend::getError() {
   if (roster_is_due_) return c10d::ErrorType::COMM_ERROR;
   const Members now = members();
-  switch (now.failures->first_code.load()) {
+  switch (FailureOf(now).code) {
     case SHOAL_OK:
       if (now.cuda_inner) return now.cuda_inner->getError();
       return now.cpu_inner ? now.cpu_inner->getError() : c10d::ErrorType::SUCCESS;
@@ -440,6 +449,7 @@ void ShoalBackend::abort() {
   const Members now = members();
   // NCCL's block stays: it is of the thread that began it, and torch aborts groups within one.
   const std::vector<WorkPtr> let_go_of = DropBlock();
+  now.failures->aborted = true;
   if (now.group) now.group->Abort("the process group was aborted by its process");
   if (now.cpu_inner) now.cpu_inner->abort();
   if (now.cuda_inner) now.cuda_inner->abort();

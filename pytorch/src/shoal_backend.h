@@ -132,6 +132,8 @@ class ShoalBackend : public c10d::Backend {
 #endif
   void enableCollectivesTiming() override;  // ours are always timed
   c10d::ErrorType getError() override;
+  // Why getError says so, if an all-reduce or the loss of a rank is the reason; else "".
+  std::string FailureText();
   void abort() override;
   // Closes the group, and with the last group of the process the session; lets go of the inner backends, which the last
   // call that is inside frees. Idempotent.
@@ -161,7 +163,7 @@ class ShoalBackend : public c10d::Backend {
   };
   // What went wrong in all-reduces with the ranks of a roster.
   struct Failures {
-    std::atomic<int> first_code{SHOAL_OK};
+    std::atomic<bool> aborted{false};  // by the caller, which is no error
     Mutex mutex;
     std::exception_ptr unheard_error SHOAL_GUARDED_BY(mutex);  // of the first one on a device that failed
   };
@@ -195,6 +197,8 @@ class ShoalBackend : public c10d::Backend {
   std::vector<WorkPtr> DropBlock();
   // Has the completion hooks called when the inner CPU backend's work has succeeded.
   void Watch(const WorkPtr& work);
+  // What the library says of the group. An abort by this process is no error.
+  static shoal_error FailureOf(const Members& now);
   Members members() const;  // all nullptr, but for `failures`, after shutdown and without ranks
   // Leaves the session, and what went wrong.
   Members TakeMembers();

@@ -36,6 +36,7 @@ class ShoalError : public std::runtime_error {
   F(shoal_worker_open_device)       \
   F(shoal_group_create)             \
   F(shoal_group_abort)              \
+  F(shoal_group_failure)            \
   F(shoal_group_close)              \
   F(shoal_group_takes_devices)      \
   F(shoal_all_reduce)               \

@@ -48,6 +48,9 @@ std::string DifferingOption(const GroupRound& round, const JoinGroup& request) {
       if (its.scales_sums != asked.scales_sums) {
         return difference("scale_sums", OnOrOff(its.scales_sums), OnOrOff(asked.scales_sums));
       }
+      if (its.whole_op != asked.whole_op) {
+        return difference("whole_op", OnOrOff(its.whole_op), OnOrOff(asked.whole_op));
+      }
     }
     if (waiter.node_reduce.has_value() && request.node_reduce.has_value() &&
         waiter.node_reduce->choice != request.node_reduce->choice) {

@@ -162,6 +162,7 @@ struct SharedOptions {
   bool checksums = false;
   uint32_t min_ranks = 0;  // above 0: the group goes on without ranks that are lost, as long as so many are left
   bool scales_sums = false;
+  bool whole_op = false;
 
   friend bool operator==(const SharedOptions&, const SharedOptions&) = default;
 };

@@ -138,7 +138,8 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
   if (message.has_options()) {
     options = {.checksums = message.options().checksums(),
                .min_ranks = message.options().min_ranks(),
-               .scales_sums = message.options().scales_sums()};
+               .scales_sums = message.options().scales_sums(),
+               .whole_op = message.options().whole_op()};
   }
   std::optional<NodeReduceRequest> node_reduce;
   if (message.has_node_reduce()) node_reduce = FromMessage(message.node_reduce());

@@ -165,6 +165,7 @@ class OpenRank(Rank):
             wire=WIRES[generation.wire],
             min_ranks=generation.min_ranks,
             scale_sums=generation.scale_sums,
+            whole_op=generation.whole_op,
         )
         arguments = (self.worker, ctypes.byref(options), ctypes.byref(group))
         self.checked(slot, generation, "group", "shoal_group_create", *arguments)
@@ -219,7 +220,7 @@ class OpenRank(Rank):
             for missing in rosters.possible(size, place, least, most)
         }
         chunks = rosters.fitting(data, sums, self.chunk_elements(group, generation, op))
-        if wrong := rosters.complaint(chunks, size, least, most, generation.min_ranks):
+        if wrong := rosters.complaint(chunks, size, least, most, generation):
             name = numerics.DTYPES[op.dtype][0]
             raise Wrong(
                 f"group {generation.name} of {size} ranks, op {number}: op {op.op} on {op.count} {name} (wire"

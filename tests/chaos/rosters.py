@@ -44,11 +44,13 @@ def fitting(data: numpy.ndarray, sums: dict[Missing, numpy.ndarray], chunk_eleme
     return found
 
 
-def complaint(chunks: list[list[Missing]], size: int, least: int, most: int, min_ranks: int = 1) -> str:
-    """What is wrong with chunks that fit these rosters, if the op tells so many contributors; empty: nothing.
-    `min_ranks`: the group goes on with no fewer."""
-    if least < min_ranks:
-        return f"it has {least} contributors, and needs {min_ranks}"
+def complaint(chunks: list[list[Missing]], size: int, least: int, most: int, generation: Generation) -> str:
+    """What is wrong with chunks that fit these rosters, if the op of this group tells so many contributors; empty:
+    nothing."""
+    if least < generation.min_ranks:
+        return f"it has {least} contributors, and needs {generation.min_ranks}"
+    if generation.whole_op and least != most:
+        return f"it has {least} to {most} contributors, and is to be whole"
     if not all(chunks):
         return "a chunk is no roster's sum"
     left = [{size - len(missing) for missing in fits} for fits in chunks]

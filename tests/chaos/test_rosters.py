@@ -12,8 +12,12 @@ from chaos.work import Generation, Op, members_of, open_generation
 FLOAT32, INT32 = 1, 7
 
 
-def generation(scale_sums: bool = False) -> Generation:
-    return Generation("g", (0, 1, 2), 0, "none", (), 1, scale_sums)
+def generation(scale_sums: bool = False, min_ranks: int = 1, whole_op: bool = False) -> Generation:
+    return Generation("g", (0, 1, 2), 0, "none", (), min_ranks, scale_sums, whole_op)
+
+
+def complaint(chunks: list[list[rosters.Missing]], least: int, most: int, **options: object) -> str:
+    return rosters.complaint(chunks, 3, least, most, generation(**options))
 
 
 def op_of(op: int, dtype: int = FLOAT32) -> Op:
@@ -55,20 +59,20 @@ def test_each_chunk_may_have_another_roster():
     result = floats(111, 222, 303, 404)
     chunks = rosters.fitting(result, sums_of(3, 2), 2)
     assert chunks == [[()], [(1,)]]
-    assert rosters.complaint(chunks, 3, 2, 3) == ""
+    assert complaint(chunks, 2, 3) == ""
 
 
 def test_a_chunk_of_two_rosters_is_none():
     result = floats(111, 202, 303, 404)
     chunks = rosters.fitting(result, sums_of(3, 2), 2)
-    assert [] in chunks and rosters.complaint(chunks, 3, 2, 3) == "a chunk is no roster's sum"
-    assert rosters.complaint(rosters.fitting(result, sums_of(3, 2), 1), 3, 2, 3) == "", "with chunks of one element"
+    assert [] in chunks and complaint(chunks, 2, 3) == "a chunk is no roster's sum"
+    assert complaint(rosters.fitting(result, sums_of(3, 2), 1), 2, 3) == "", "with chunks of one element"
 
 
 def test_a_chunk_that_has_one_bit_wrong_is_no_rosters_sum():
     result = floats(101, 202, 303, 404)
     result.view(numpy.uint32)[3] ^= 1
-    assert rosters.complaint(rosters.fitting(result, sums_of(), 4), 3, 1, 3)
+    assert complaint(rosters.fitting(result, sums_of(), 4), 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -76,26 +80,26 @@ def test_a_chunk_that_has_one_bit_wrong_is_no_rosters_sum():
     [(2, 2, ""), (2, 3, "no chunk has 3"), (1, 2, "no chunk has 1"), (3, 3, "no chunk has 3")],
 )
 def test_the_contributors_that_an_op_tells_must_fit(least: int, most: int, wrong: str):
-    complaint = rosters.complaint([[(1,)], [(1,), (2,)]], 3, least, most)
-    assert complaint.startswith(wrong) and bool(complaint) == bool(wrong)
+    found = complaint([[(1,)], [(1,), (2,)]], least, most)
+    assert found.startswith(wrong) and bool(found) == bool(wrong)
 
 
 def test_no_result_has_fewer_contributors_than_the_group_needs():
-    assert rosters.complaint([[(1, 2)]], 3, 1, 1, 2) == "it has 1 contributors, and needs 2"
-    assert rosters.complaint([[(1, 2)]], 3, 1, 1, 1) == ""
+    assert complaint([[(1, 2)]], 1, 1, min_ranks=2) == "it has 1 contributors, and needs 2"
+    assert complaint([[(1, 2)]], 1, 1) == ""
 
 
 def test_no_chunk_may_have_other_numbers_of_contributors_than_the_op_tells():
-    assert rosters.complaint([[()], [(1, 2)], [(1,)]], 3, 2, 3) == "a chunk has not between 2 and 3 contributors"
+    assert complaint([[()], [(1, 2)], [(1,)]], 2, 3) == "a chunk has not between 2 and 3 contributors"
 
 
 def test_a_chunk_that_fits_several_rosters_is_right_with_any():
-    assert rosters.complaint([[(1,), (2,)], [(1, 2)]], 3, 1, 2) == ""
+    assert complaint([[(1,), (2,)], [(1, 2)]], 1, 2) == ""
 
 
 def test_rosters_of_one_op_are_parts_of_each_other():
-    assert "none is a part" in rosters.complaint([[(1,)], [(2,)]], 3, 2, 2)
-    assert rosters.complaint([[(1,)], [(1, 2)]], 3, 1, 2) == ""
+    assert "none is a part" in complaint([[(1,)], [(2,)]], 2, 2)
+    assert complaint([[(1,)], [(1, 2)]], 1, 2) == ""
 
 
 def test_a_roster_is_allowed_if_all_that_it_lacks_may_be_lost():
@@ -114,6 +118,13 @@ def test_an_open_generation_is_the_same_for_all_its_ranks_and_can_be_made():
     assert all(members_of(JOB_O, 7, slot) == tuple(JOB_O.ranks) for slot in range(10)), "any of them may be in a group"
     drawn = [open_generation(JOB_O, 7, f"1.0.{number}", (0, 1)) for number in range(50)]
     assert {each.min_ranks for each in drawn} == {1, 2} and {each.scale_sums for each in drawn} == {False, True}
+    assert {each.whole_op for each in drawn} == {False, True}
+
+
+def test_all_of_a_whole_op_has_the_same_contributors():
+    chunks = [[()], [(1,)]]
+    assert complaint(chunks, 2, 3, whole_op=True) == "it has 2 to 3 contributors, and is to be whole"
+    assert complaint([[(1,)]], 2, 2, whole_op=True) == ""
 
 
 def test_numerics_of_all_types_tell_rosters_apart():

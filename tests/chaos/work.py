@@ -28,9 +28,11 @@ class Generation:
     chunk_bytes: int
     wire: str
     ops: tuple[Op, ...]
-    # Of a group of an open job: with how many ranks it goes on, and whether its sums are scaled to all of them.
+    # Of a group of an open job: with how many ranks it goes on, whether its sums are scaled to all of them, and whether
+    # all chunks of an op have the same contributors.
     min_ranks: int = 0
     scale_sums: bool = False
+    whole_op: bool = False
 
 
 def members_of(job: Job, seed: int, slot: int) -> tuple[int, ...]:
@@ -57,7 +59,8 @@ def open_generation(job: Job, seed: int, name: str, members: tuple[int, ...]) ->
     ops = tuple(draw_op(job, source, len(members)) for _ in range(source.randint(job.least_ops, job.most_ops)))
     min_ranks = min(source.choice((1, 1, 1, 2)), len(members))
     wire, chunk_bytes = source.choice(WIRES), source.choice(job.chunk_bytes)
-    return Generation(name, members, chunk_bytes, wire, ops, min_ranks, source.random() < 0.5)
+    scale_sums, whole_op = source.random() < 0.5, source.random() < 0.25
+    return Generation(name, members, chunk_bytes, wire, ops, min_ranks, scale_sums, whole_op)
 
 
 def node_layout(job: Job, members: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

@@ -76,6 +76,7 @@ class GroupOptions(Structure):
         ("node_reduce", c_int),
         ("min_ranks", c_uint32),
         ("scale_sums", c_uint32),
+        ("whole_op", c_uint32),
     ]
 
 

@@ -27,6 +27,8 @@ if not hasattr(dist.ProcessGroup, "reconfigure"):
 
 from torch._C._distributed_c10d import ErrorType
 
+LARGE = 16 << 20  # elements: more than the servers have slots for
+
 # From the kill of a process to the error of the others' ops: no lease is over by then.
 TOLD_WITHIN_S = 1 * TIME_FACTOR
 
@@ -366,6 +368,27 @@ def test_on_devices_the_error_is_there_when_the_device_is_synchronized(cluster, 
     assert results[:2] == [None, None], results
 
 
+def look_for_an_error_between_operations(_make_group: Callable, store_port: int) -> None:
+    group = Group(store_port, "shoal")
+    group.become(1, [0, 1])
+    check_collectives([0, 1], group.process)
+    assert group.backend.get_error() == ErrorType.SUCCESS
+    if group.process == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while group.backend.get_error() == ErrorType.SUCCESS:
+        time.sleep(0.01)
+    assert group.backend.get_error() == ErrorType.REMOTE_ERROR
+    assert re.search(r"rank 1 of the job .* was lost", group.backend.failure())
+    group.become(2, [0])
+    assert group.backend.failure() == ""
+    assert group.backend.get_error() == ErrorType.SUCCESS
+
+
+def test_a_lost_rank_is_an_error_also_between_operations(cluster, store):
+    results = run(cluster, store, 2, look_for_an_error_between_operations, expect_failures=True)
+    assert results[0] is None, results
+
+
 def reconfigure_on_another_thread(_make_group: Callable, store_port: int) -> None:
     group = Group(store_port, "shoal")
     for uuid in range(1, 4):
@@ -432,6 +455,42 @@ def test_a_step_goes_on_with_the_ranks_that_are_left(cluster, store, scale_sums)
         means = [2.5] * 4 + [1.5] * 4 + [1.0] * 4
     for result in (results[0], results[2]):
         assert result == pytest.approx(means)
+
+
+def lose_a_rank_that_has_pushed_a_part(_make_group: Callable, store_port: int, whole_op: bool) -> list:
+    """The last process is stopped with its first chunks on the servers, and ended when the others have their sums."""
+    options = shoal.GroupOptions(on_rank_loss="continue", min_ranks=2, scale_sums=False, whole_op=whole_op)
+    group = Group(store_port, "shoal", options=options)
+    group.become(1, [0, 1, 2])
+    pushed_before = shoal.statistics()["bytes_pushed"]
+    pulled_before = shoal.statistics()["bytes_pulled"]
+    tensors = [torch.full((LARGE,), group.process + 1.0), torch.full((ELEMENTS,), 2.0 * group.process)]
+    if group.process == 2:
+        dist.all_reduce(tensors[0], async_op=True)
+        while shoal.statistics()["bytes_pushed"] == pushed_before:
+            time.sleep(0.001)
+        group.store.set("stopped", str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+    pid = int(group.store.get("stopped"))
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    while shoal.statistics()["bytes_pulled"] == pulled_before:
+        time.sleep(0.001)
+    group.all_hear("has sums of three", 2)
+    if group.process == 0:
+        os.kill(pid, signal.SIGKILL)
+    for work in works:
+        work.wait()
+    assert group.backend.get_error() == ErrorType.SUCCESS
+    return [work.contributors for work in works] + [tensor.unique().tolist() for tensor in tensors]
+
+
+@pytest.mark.parametrize("whole_op", [True, False])
+def test_an_operation_is_of_one_roster_where_that_is_asked_for(cluster, store, whole_op):
+    results = run(cluster, store, 3, lose_a_rank_that_has_pushed_a_part, whole_op, expect_failures=True)
+    first = [(2, 2), [3.0]] if whole_op else [(2, 3), [3.0, 6.0]]
+    for contributors, second_contributors, sums, second_sums in results[:2]:
+        assert [contributors, sums] == first
+        assert (second_contributors, second_sums) == ((2, 2), [2.0])
 
 
 def lose_too_many(_make_group: Callable, store_port: int) -> str:

@@ -278,6 +278,10 @@ std::string NarratedCluster::OutcomeText(uint32_t rank, const WorkerOutcome& out
                                 " is not open: ", opened.status.ToString());
           },
           [&](const OpDone& done) { return DoneText(done, *calls_[rank][done.ticket]); },
+          [&](const GroupBroken& broken) {
+            return absl::StrCat(" tells its caller: ", group_of(broken.group),
+                                " is broken: ", broken.status.ToString());
+          },
           [&](const GroupClosed& closed) {
             return absl::StrCat(" tells its caller: ", group_of(closed.group), " is closed");
           },

@@ -64,17 +64,28 @@ bool CallerGroup::WaitClosed(uint64_t deadline_ns) {
   return changed_.wait_until(lock, AsTimePoint(deadline_ns), [this]() SHOAL_REQUIRES(mutex_) { return closed_; });
 }
 
-void CallerGroup::SetFailure(const absl::Status& why) {
+bool CallerGroup::SetFailure(const absl::Status& why) {
   const MutexLock lock(mutex_);
-  if (!failure_.ok()) return;
+  if (!failure_.ok()) return false;
   failure_ = why;
   has_failure_.store(true, std::memory_order_release);
+  return true;
 }
 
 absl::Status CallerGroup::failure() const {
   if (!has_failure_.load(std::memory_order_acquire)) return absl::OkStatus();
   const MutexLock lock(mutex_);
   return failure_;
+}
+
+void CallerGroup::SetBroken(const absl::Status& why) {
+  const MutexLock lock(mutex_);
+  if (break_.ok()) break_ = why;
+}
+
+absl::Status CallerGroup::failure_or_break() const {
+  const MutexLock lock(mutex_);
+  return failure_.ok() ? break_ : failure_;
 }
 
 uint64_t CallerOp::user_data() const {

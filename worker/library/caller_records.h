@@ -19,6 +19,7 @@
 #include "process/mutex.h"
 #include "worker/device/device_op.h"
 #include "worker/device/local_devices.h"
+#include "worker/library/whole_ops.h"
 #include "worker/machine/group_info.h"
 #include "worker/machine/worker_counters.h"
 
@@ -26,10 +27,12 @@ namespace shoal {
 
 class CallerGroup {
  public:
-  CallerGroup(GroupHandle handle, std::shared_ptr<const GroupInfo> info) : handle_(handle), info_(std::move(info)) {}
+  CallerGroup(GroupHandle handle, std::shared_ptr<const GroupInfo> info)
+      : handle_(handle), info_(std::move(info)), whole_ops_(info_->whole_op ? std::make_unique<WholeOps>() : nullptr) {}
 
   GroupHandle handle() const { return handle_; }
   const GroupInfo& info() const { return *info_; }
+  WholeOps* whole_ops() const { return whole_ops_.get(); }  // nullptr: the group has none
 
   // How opening ended; the first word counts. The rest is as LocalGroupMet has it. False: whoever waited for it has
   // given up, so that nobody will close the group.
@@ -57,10 +60,15 @@ class CallerGroup {
   // False: not by then.
   bool WaitClosed(uint64_t deadline_ns);
 
-  // The first failure stays; later submits end with it at once.
-  void SetFailure(const absl::Status& why);
+  // True: it is the group's first failure, which stays; later submits end with it at once.
+  bool SetFailure(const absl::Status& why);
   // OK, or why the group takes no more ops.
   absl::Status failure() const;
+  // The group is broken while no op of it need be open. The next op will fail with that, as ops do, and not when it is
+  // submitted.
+  void SetBroken(const absl::Status& why);
+  // OK, or the first of both.
+  absl::Status failure_or_break() const;
 
   // The number of the op that begins next, if no other thread begins one; the first has 1.
   uint64_t next_op_number() const { return ops_begun_.load(std::memory_order_relaxed) + 1; }
@@ -72,6 +80,7 @@ class CallerGroup {
  private:
   const GroupHandle handle_;
   const std::shared_ptr<const GroupInfo> info_;
+  const std::unique_ptr<WholeOps> whole_ops_;
   std::atomic<uint64_t> ops_begun_ = 0;
   std::atomic<bool> has_failure_ = false;
 
@@ -87,6 +96,7 @@ class CallerGroup {
   std::shared_ptr<LocalDevices> local_devices_ SHOAL_GUARDED_BY(mutex_);
   bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ SHOAL_GUARDED_BY(mutex_);
+  absl::Status break_ SHOAL_GUARDED_BY(mutex_);
 };
 
 // Where an op's tensor is, in host memory.

@@ -147,6 +147,11 @@ void IoThread::Stop(uint64_t goodbye_ms) {
 }
 
 absl::Status IoThread::Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op) {
+  if (WholeOps* const whole_ops = op->group().whole_ops(); whole_ops != nullptr) {
+    const absl::StatusOr<bool> is_next = whole_ops->Begin(command, op);
+    if (!is_next.ok()) return is_next.status();
+    if (!*is_next) return absl::OkStatus();
+  }
   const bool looked_after = IsSmall(*op);
   if (absl::Status status = queue_.Submit(command, op, looked_after); !status.ok()) return status;
   // So the op is on its way now, whenever its caller comes to wait for it. With large ops open the I/O thread is at
@@ -344,6 +349,8 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
       Deliver(*done);
     } else if (const auto* opened = std::get_if<GroupOpened>(&outcome)) {
       Deliver(*opened);
+    } else if (const auto* broken = std::get_if<GroupBroken>(&outcome)) {
+      Deliver(*broken);
     } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
       Deliver(*closed);
     } else if (const auto* measured = std::get_if<LinkMeasured>(&outcome)) {
@@ -372,18 +379,46 @@ void IoThread::Deliver(const OpDone& outcome) {
   if (found == ops_.end()) return;
   const std::shared_ptr<CallerOp> op = std::move(found->second);
   ops_.erase(found);
+  // A failed op fails its group; arguments that can't be reduced were refused before they came here. Whoever has
+  // synchronized with the device, which goes on from here, finds the failure.
+  if (!outcome.status.ok() && op->group().SetFailure(outcome.status) && on_group_failed_ &&
+      !absl::IsCancelled(outcome.status)) {
+    on_group_failed_(op->group(), outcome.status);
+  }
   if (op->device_op() != nullptr) stager_->EndOp(op->ticket(), outcome.status.ok());
   if (!outcome.status.ok()) AbortOnDevices(op->group());
-  // A failed op fails its group; arguments that can't be reduced were refused before they came here.
-  if (!outcome.status.ok()) {
-    const bool is_first = op->group().failure().ok();
-    op->group().SetFailure(outcome.status);
-    if (is_first && on_group_failed_ && !absl::IsCancelled(outcome.status)) {
-      on_group_failed_(op->group(), outcome.status);
-    }
-  }
   if (outcome.status.ok()) op->SetContributors(outcome.contributors);
+  const bool has_whole_ops = op->group().whole_ops() != nullptr;
+  if (has_whole_ops && IsRepeated(*op, outcome)) return;
   Complete(op, outcome.status, outcome.duration_ns);
+  if (has_whole_ops) GoOn(&op->group(), outcome.status);
+}
+
+bool IoThread::IsRepeated(const CallerOp& op, const OpDone& outcome) {
+  if (!outcome.status.ok()) return false;
+  const std::optional<WholeOps::Pass> again = op.group().whole_ops()->Again(outcome.contributors);
+  if (!again.has_value()) return false;
+  small_ops_ -= IsSmall(op) ? 1 : 0;
+  // A queue that is closed takes nothing more, and EndWhatIsLeft ends the op.
+  queue_.Submit(again->command, again->op, /*looked_after=*/false).IgnoreError();
+  return true;
+}
+
+void IoThread::GoOn(CallerGroup* group, const absl::Status& status) {
+  WholeOps* const whole_ops = group->whole_ops();
+  if (status.ok()) {
+    const std::optional<WholeOps::Pass> next = whole_ops->Next();
+    if (next.has_value()) queue_.Submit(next->command, next->op, /*looked_after=*/false).IgnoreError();
+    return;
+  }
+  for (const std::shared_ptr<CallerOp>& op : whole_ops->End(status)) {
+    if (!op->done() && op->Complete(status, 0)) completions_->Push(op);
+  }
+}
+
+void IoThread::Deliver(const GroupBroken& outcome) {
+  const std::shared_ptr<CallerGroup>& group = groups_[outcome.group.value()];
+  if (group != nullptr) group->SetBroken(outcome.status);
 }
 
 void IoThread::AbortOnDevices(const CallerGroup& group) {
@@ -432,6 +467,7 @@ void IoThread::EndWhatIsLeft() {
   local_reduce_.reset();
   loop_.reset();
   for (const auto& [ticket, op] : ops_) {
+    op->group().SetFailure(closed);
     if (op->device_op() != nullptr) {
       stager_->EndOp(ticket, /*well=*/false);
       AbortOnDevices(op->group());
@@ -442,6 +478,7 @@ void IoThread::EndWhatIsLeft() {
   for (std::shared_ptr<CallerGroup>& group : groups_) {
     if (group == nullptr) continue;
     group->SetFailure(closed);
+    if (group->whole_ops() != nullptr) GoOn(group.get(), closed);
     group->SetOpened(closed);
     group->SetClosed();
     group.reset();

@@ -121,12 +121,17 @@ class IoThread {
   // What waits on devices for other ranks ends.
   static void AbortOnDevices(const CallerGroup& group);
   void Deliver(const OpDone& outcome) SHOAL_REQUIRES(turn_);
+  void Deliver(const GroupBroken& outcome) SHOAL_REQUIRES(turn_);
   void Deliver(const GroupClosed& outcome) SHOAL_REQUIRES(turn_);
   // So that the scheduler hears of it.
   void Tell(MembershipCommand command);
   void Deliver(const LinkMeasured& outcome) SHOAL_REQUIRES(turn_);
   void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns)
       SHOAL_REQUIRES(turn_);
+  // Of an op that a group's WholeOps have submitted. True: it is submitted once more.
+  bool IsRepeated(const CallerOp& op, const OpDone& outcome) SHOAL_REQUIRES(turn_);
+  // After such an op, which has ended.
+  void GoOn(CallerGroup* group, const absl::Status& status) SHOAL_REQUIRES(turn_);
   // False if something waits: the thread must not sleep.
   bool PrepareToSleep(std::optional<int64_t>* timeout_ns) SHOAL_REQUIRES(turn_);
   void EndWhatIsLeft() SHOAL_REQUIRES(turn_);

@@ -202,6 +202,7 @@ absl::StatusOr<GroupOptions> ReadGroupOptions(const shoal_group_options* options
       .node_reduce = asks ? std::optional(*node_reduce) : std::nullopt,
       .min_ranks = options->min_ranks,
       .scales_sums = options->scale_sums != 0,
+      .whole_op = options->whole_op != 0,
   };
 }
 
@@ -398,6 +399,13 @@ void shoal_group_abort(shoal_group* group, const char* reason) {
   shoal::Guarded(nullptr, [&]() -> absl::Status {
     group->client->AbortGroup(group->group.get(), shoal::OptionalText(reason, "no reason given"));
     return absl::OkStatus();
+  });
+}
+
+shoal_code shoal_group_failure(const shoal_group* group, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (group == nullptr) return absl::InvalidArgumentError("group is NULL");
+    return group->group->failure_or_break();
   });
 }
 

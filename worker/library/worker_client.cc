@@ -299,6 +299,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .checksums = options_.checksums,
                                 .min_ranks = group.min_ranks,
                                 .scales_sums = group.scales_sums,
+                                .whole_op = group.whole_op,
                                 .node_reduce = NodeReduceRequestOf(node_reduce, CanNodeReduce(node_reduce))};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
@@ -469,6 +470,9 @@ void WorkerClient::AbortGroup(CallerGroup* group, const std::string& reason) { i
 
 void WorkerClient::CloseGroup(CallerGroup* group) {
   group->SetFailure(absl::CancelledError("the group is closed"));
+  if (WholeOps* const whole_ops = group->whole_ops(); whole_ops != nullptr) {
+    while (!whole_ops->WaitUntilIdle(DeadlineIn(kLifeSignMs)) && io_->Counters().ok()) continue;
+  }
   io_->queue().Post(CloseGroupCommand{.group = group->handle()}).IgnoreError();
   // How long that takes is a matter of the ops' deadlines and the other ranks, as long as the I/O thread works.
   while (!group->WaitClosed(DeadlineIn(kLifeSignMs))) {

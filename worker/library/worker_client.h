@@ -61,8 +61,9 @@ struct GroupOptions {
   uint64_t timeout_ms = 0;       // 0: the worker's
   WireFormat wire = WireFormat::kAsIs;
   std::optional<NodeReduceChoice> node_reduce;  // none: the worker's
-  uint32_t min_ranks = 0;                       // GroupInfo's, as is the next one
+  uint32_t min_ranks = 0;                       // GroupInfo's, as are the next two
   bool scales_sums = false;
+  bool whole_op = false;
 };
 
 // Where a tensor on a device is.

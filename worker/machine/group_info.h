@@ -38,6 +38,7 @@ struct GroupInfo {
   // Above 0: it goes on without ranks that are lost, as long as so many are left.
   uint32_t min_ranks = 0;
   bool scales_sums = false;      // a sum without the contributions of some is scaled up to all of the group
+  bool whole_op = false;         // an op whose chunks have different contributors is repeated
   std::vector<std::byte> token;  // in wire form
   // Of the epoch in which the scheduler answered, which is a later one than the token's if the group has moved by then.
   // Empty if the group has no servers (kNodeAlone).

@@ -89,6 +89,12 @@ absl::Status CheckTakesDevices(const GroupInfo& group, bool devices_meet) {
                      "\" has wire int8, which is for tensors in host memory: devices can't convert to it. Copy the "
                      "tensor to host memory, or make the group with wire bf16"));
   }
+  if (group.whole_op) {
+    return absl::UnimplementedError(
+        absl::StrCat("group \"", group.name,
+                     "\" repeats ops whose chunks have different contributors (whole_op), which is for tensors in host "
+                     "memory. Copy the tensor to host memory, or make the group without whole_op"));
+  }
   if (group.node_reduce == NodeReduceMode::kFlat || devices_meet) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("group \"", group.name,

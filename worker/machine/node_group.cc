@@ -375,6 +375,7 @@ void NodeGroup::BreakOff(absl::Status why, Now now, WorkerActions* actions) {
   failure_ = std::move(why);
   if (rail_ != nullptr) rail_->FailAsOthers(failure_, now, actions);
   EndOpsOnDevices(now, actions);
+  if (was_open_) actions->push_back(GroupBroken{handle_, failure_});
   CloseIfDone(now, actions);
 }
 

@@ -129,8 +129,8 @@ using WorkerAction =
     std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerEncodeAction, WorkerSendAction, WorkerAcceptAction,
                  WorkerDecodeAction, DeviceCopyAction, DeviceCopiesOverAction, DeviceAbandonAction, WorkerDeclineAction,
                  WorkerClosePeerAction, LocalOpenAction, LocalStartAction, LocalPublishAction, LocalFailAction,
-                 LocalCloseAction, LocalMissingAction, GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble,
-                 GroupFailure, WaitReported, ShutdownDone>;
+                 LocalCloseAction, LocalMissingAction, GroupOpened, OpDone, GroupBroken, GroupClosed, LinkMeasured,
+                 ServerTrouble, GroupFailure, WaitReported, ShutdownDone>;
 using WorkerActions = std::vector<WorkerAction>;
 
 }  // namespace shoal

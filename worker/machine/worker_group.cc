@@ -436,6 +436,8 @@ void WorkerGroup::End(absl::Status why, Now now, WorkerActions* actions) {
   if (was_opening) {
     Tell(GroupOpened{handle_, flow_.failure()}, actions);
     close_requested_ = true;
+  } else {
+    Tell(GroupBroken{handle_, flow_.failure()}, actions);
   }
   CloseIfDone(now, actions);
 }

@@ -41,6 +41,12 @@ struct OpDone {
   Contributors contributors = {};
 };
 
+// An open group takes no more ops. Those that were open have ended before with texts of their own, or end soon.
+struct GroupBroken {
+  GroupHandle group;
+  absl::Status status;
+};
+
 struct GroupClosed {
   GroupHandle group;
   bool all_committed = false;  // it was closed with the knowledge that all ranks have all results of its ops
@@ -80,8 +86,8 @@ struct WaitReported {
 
 struct ShutdownDone {};
 
-using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble, GroupFailure,
-                                   WaitReported, ShutdownDone>;
+using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupBroken, GroupClosed, LinkMeasured, ServerTrouble,
+                                   GroupFailure, WaitReported, ShutdownDone>;
 using WorkerOutcomes = std::vector<WorkerOutcome>;
 
 }  // namespace shoal

@@ -71,6 +71,7 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
   info.wire = request.wire;
   info.min_ranks = request.min_ranks;
   info.scales_sums = request.min_ranks > 0 && request.scales_sums;
+  info.whole_op = request.min_ranks > 0 && request.whole_op;
   info.token = joined.token;
   info.map = joined.map;
   info.sealed_roster = joined.sealed_roster;

@@ -84,8 +84,9 @@ struct GroupRequest {
   WireFormat wire = WireFormat::kAsIs;
   // Of this process; the scheduler refuses the group if those of another rank differ.
   bool checksums = false;
-  uint32_t min_ranks = 0;  // GroupInfo's, as is the next one
+  uint32_t min_ranks = 0;  // GroupInfo's, as are the next two
   bool scales_sums = false;
+  bool whole_op = false;
   NodeReduceRequest node_reduce;
 };
 

@@ -157,6 +157,7 @@ v1::JoinGroupRequest ToMessage(const JoinGroupCall& call) {
   message.mutable_options()->set_checksums(call.group.checksums);
   message.mutable_options()->set_min_ranks(call.group.min_ranks);
   message.mutable_options()->set_scales_sums(call.group.scales_sums);
+  message.mutable_options()->set_whole_op(call.group.whole_op);
   ToMessage(call.group.node_reduce, message.mutable_node_reduce());
   return message;
 }

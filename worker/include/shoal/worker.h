@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 20
+#define SHOAL_ABI_VERSION 21
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -256,6 +256,10 @@ typedef struct shoal_group_options {
   /* With min_ranks, equal on all ranks. Not 0: SHOAL_SUM of floating types, where it is without the contributions of
    * some, is scaled by the number of all ranks to that of contributions, each contribution before it is added. */
   uint32_t scale_sums;
+  /* With min_ranks, equal on all ranks. Not 0: an all-reduce while which a rank is lost is repeated if some of its
+   * chunks have that rank's contribution and others not, so that all of a result has the same contributors. Takes a
+   * copy of each tensor, and the group's all-reduces no longer overlap. Not for tensors on devices. */
+  uint32_t whole_op;
 } shoal_group_options;
 
 /* Waits until all ranks of the group have made the same call and every shard has opened the group. DEADLINE_EXCEEDED:
@@ -269,9 +273,9 @@ SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_
 
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
-/* 0: the group reduces no tensors on devices, as one with SHOAL_WIRE_INT8. 1: it does. 2: it does, as one that is
- * reduced within nodes, where all ranks of this one's node have devices and NCCL (libnccl.so.2, or the library that
- * SHOAL_NCCL_LIBRARY names): then it has one device for each rank, and takes what NCCL takes. */
+/* 0: the group reduces no tensors on devices, as one with SHOAL_WIRE_INT8 or whole_op. 1: it does. 2: it does, as one
+ * that is reduced within nodes, where all ranks of this one's node have devices and NCCL (libnccl.so.2, or the library
+ * that SHOAL_NCCL_LIBRARY names): then it has one device for each rank, and takes what NCCL takes. */
 SHOAL_API int shoal_group_takes_devices(const shoal_group* group);
 
 typedef struct shoal_plan {
@@ -298,6 +302,11 @@ SHOAL_API shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, 
 /* Ends all open ops of the group with CANCELLED and `reason`, and makes every later all-reduce fail at once. The open
  * ops of the other ranks fail with ABORTED. */
 SHOAL_API void shoal_group_abort(shoal_group* group, const char* reason);
+
+/* OK: nothing is wrong with the group. Else its first failure, as an all-reduce would return it: of an op, of an abort,
+ * or of a lost rank while no op was open. An op on a device that fails does so before its stream goes on. Never waits.
+ */
+SHOAL_API shoal_code shoal_group_failure(const shoal_group* group, shoal_error* error);
 
 /* Waits until the group's open ops have ended (abort the group first to end them early) and every rank has its results
  * of them (30 s at most), then frees the group. NULL is allowed. */

@@ -64,6 +64,11 @@ void AbortGroup(shoal_group* /*group*/, const char* reason) {
 
 void CloseGroup(shoal_group* /*group*/) {}
 
+shoal_code FailureOfGroup(const shoal_group* /*group*/, shoal_error* /*error*/) {
+  const MutexLock lock(library.mutex);
+  return library.code;
+}
+
 int TakesDevices(const shoal_group* /*group*/) {
   const MutexLock lock(library.mutex);
   return library.takes_devices;
@@ -129,6 +134,7 @@ class GroupTest : public testing::Test {
     table_.shoal_group_create = &CreateGroup;
     table_.shoal_group_abort = &AbortGroup;
     table_.shoal_group_close = &CloseGroup;
+    table_.shoal_group_failure = &FailureOfGroup;
     table_.shoal_group_takes_devices = &TakesDevices;
     table_.shoal_all_reduce = &AllReduce;
     table_.shoal_next_completion = &NextCompletion;

@@ -130,6 +130,7 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   EXPECT_EQ(shoal_group_rank(nullptr), 0u);
   EXPECT_EQ(shoal_group_size(nullptr), 0u);
   EXPECT_STREQ(shoal_service_address(nullptr), "");
+  EXPECT_EQ(shoal_group_failure(nullptr, &error), SHOAL_INVALID_ARGUMENT);
   shoal_group_abort(nullptr, nullptr);
   shoal_group_close(nullptr);
   shoal_op_release(nullptr);

@@ -228,6 +228,24 @@ TEST_F(DeviceTest, AFailedOpLeavesNoNumberThatLooksLikeASum) {
   });
 }
 
+TEST_F(DeviceTest, AFailureIsToldBeforeTheStreamGoesOn) {
+  for (int round = 0; round < 20; ++round) {
+    RunRanks(cluster_, "told-first", kRanks, [](TestRank& rank) {
+      Device device(&rank);
+      std::byte* const tensor = device.program().Allocate(4 * 1000);
+      FillOwn(&device, rank.rank(), tensor, 1000);
+      if (rank.rank() == 1) return;
+      shoal_op* op = nullptr;
+      shoal_error error = {};
+      if (device.Start(tensor, 1000, &op, &error, device.stream()) != SHOAL_OK) return;  // it has heard of the end
+      device.WaitOnStream(op);
+      device.program().Read(device.stream(), tensor, 1000);  // synchronizes
+      EXPECT_EQ(shoal_group_failure(rank.group(), &error), SHOAL_ABORTED);
+      TestRank::Finish(op);
+    });
+  }
+}
+
 TEST_F(DeviceTest, WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent) {
   RunRanks(cluster_, "refused", kRanks, [](TestRank& rank) {
     Device device(&rank);

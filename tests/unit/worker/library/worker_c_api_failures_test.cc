@@ -95,6 +95,30 @@ TEST_F(WorkerCApiFailuresTest, AbortEndsOpsHereAndOnTheOtherRanks) {
   });
 }
 
+TEST_F(WorkerCApiFailuresTest, AGroupSaysThatItHasFailedAlsoWhileNoOpIsOpen) {
+  std::barrier reduced(3);
+  std::barrier done(3);
+  RunRanks(*cluster, "idle", 3, [&](TestRank& rank) {
+    std::vector<float> data(10'000, 1.0f);
+    EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
+    shoal_error error = {};
+    EXPECT_EQ(shoal_group_failure(rank.group(), &error), SHOAL_OK);
+    reduced.arrive_and_wait();
+    if (rank.rank() == 0) {
+      shoal_group_abort(rank.group(), "the optimiser gave up");
+      EXPECT_EQ(shoal_group_failure(rank.group(), &error), SHOAL_CANCELLED);
+    } else {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kTimeoutMs);
+      while (shoal_group_failure(rank.group(), &error) == SHOAL_OK && std::chrono::steady_clock::now() < until) {
+        std::this_thread::yield();
+      }
+      EXPECT_EQ(error.code, SHOAL_ABORTED);
+    }
+    EXPECT_THAT(error.message, HasSubstr("the optimiser gave up"));
+    done.arrive_and_wait();
+  });
+}
+
 TEST_F(WorkerCApiFailuresTest, ClosingAWorkerEndsItsOpenOpsAndTellsTheOthers) {
   std::barrier done(2);
   RunRanks(*cluster, "close", 2, [&](TestRank& rank) {

@@ -292,6 +292,7 @@ class WorkerDriver {
   std::vector<GroupHandle> local_closes;
   std::vector<GroupOpened> opened;
   std::vector<OpDone> done;
+  std::vector<GroupBroken> broken;
   std::vector<GroupClosed> closed;
   std::vector<LinkFacts> measured;
   std::vector<ServerTrouble> troubles;
@@ -355,6 +356,7 @@ class WorkerDriver {
   void SortOutcome(const WorkerAction& outcome) {
     if (const auto* group = std::get_if<GroupOpened>(&outcome)) opened.push_back(*group);
     if (const auto* op = std::get_if<OpDone>(&outcome)) done.push_back(*op);
+    if (const auto* group = std::get_if<GroupBroken>(&outcome)) broken.push_back(*group);
     if (const auto* group = std::get_if<GroupClosed>(&outcome)) closed.push_back(*group);
     if (const auto* link = std::get_if<LinkMeasured>(&outcome)) measured.push_back(link->link);
     if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) troubles.push_back(*trouble);
