@@ -8,10 +8,10 @@ reduction server. With SHOAL_SCHEDULER=HOST:PORT the servers of that scheduler's
 shoal.info` prints the settings.
 """
 
-from shoal.backend import GroupOptions, register
+from shoal.backend import ErrorFeedback, GroupOptions, register
 from shoal.membership import statistics
 
-__all__ = ["GroupOptions", "register", "statistics"]
+__all__ = ["ErrorFeedback", "GroupOptions", "register", "statistics"]
 __version__ = "0.1.0"
 
 register()

@@ -40,6 +40,9 @@ class GroupOptions(_C.GroupOptions):
     whole_op: of "continue": an all-reduce during which a rank is lost is repeated if some of its elements have that
         rank's contribution and others not. Takes a copy of each tensor, and all-reduces of the group no longer overlap.
         Not for tensors on devices.
+    error_feedback: what the wire's rounding takes from a contribution is added to the next one at the same place, as in
+        a gradient at each step; shoal.ErrorFeedback saves it. Takes a float32 number for each element. Ranks do not
+        reduce within their nodes then. Not for tensors on devices. May differ from rank to rank.
 
     Raises ValueError for any other value. All but `inner` must be equal on all ranks of the group.
     """
@@ -53,6 +56,7 @@ class GroupOptions(_C.GroupOptions):
         min_ranks: int = 1,
         scale_sums: bool = True,
         whole_op: bool = False,
+        error_feedback: bool = False,
     ) -> None:
         if wire is not None and wire not in config.WIRES:
             raise ValueError(f"GroupOptions: wire={wire!r}: expected one of {', '.join(config.WIRES)}")
@@ -64,15 +68,39 @@ class GroupOptions(_C.GroupOptions):
             raise ValueError(f"GroupOptions: on_rank_loss={on_rank_loss!r}: expected one of fail, continue")
         if min_ranks < 1:
             raise ValueError(f"GroupOptions: min_ranks={min_ranks!r}: expected a number of at least 1")
+        if error_feedback and node_reduce not in (None, "off"):
+            raise ValueError(
+                f"GroupOptions: error_feedback=True with node_reduce={node_reduce!r}: ranks with error feedback do not"
+                " reduce within their nodes; leave node_reduce out"
+            )
         goes_on = on_rank_loss == "continue"
         super().__init__(
             wire=wire,
-            node_reduce=node_reduce,
+            node_reduce="off" if error_feedback else node_reduce,
             inner=inner,
             min_ranks=min_ranks if goes_on else 0,
             scale_sums=goes_on and scale_sums,
             whole_op=goes_on and whole_op,
+            error_feedback=error_feedback,
         )
+
+
+class ErrorFeedback:
+    """What a group with GroupOptions(error_feedback=True) has kept of this rank's contributions, for checkpoints.
+
+    group: None: the default group. Raises DistBackendError if the group has no error feedback.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+        self._backend = (group or dist.group.WORLD)._get_backend(torch.device("cpu"))
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Of each tensor that was reduced, in the order in which they came first; while no all-reduce is under way."""
+        return {str(number): values for number, values in enumerate(self._backend.error_feedback())}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Before the group's first all-reduce. Each of the values is for the first tensor of as many elements."""
+        self._backend.add_error_feedback([state[key] for key in sorted(state, key=int)])
 
 
 def register() -> None:
@@ -113,6 +141,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 timeout_ms=int(joined.join_timeout(options.timeout).total_seconds() * 1000),
                 wire=wire,
                 node_reduce=config.NODE_REDUCES.index(node_reduce) or config.NODE_REDUCE_BEST,
+                error_feedback=ours.error_feedback,
             )
         else:
             membership.check_settings()

@@ -180,6 +180,7 @@ class Member:
             min_ranks=min(self._options.min_ranks, len(members)),
             scale_sums=self._options.scale_sums,
             whole_op=self._options.whole_op,
+            error_feedback=self._options.error_feedback,
         )
 
     def _meet(self, group: _C.Group, rank: int, deadline: float) -> dist.Store:
@@ -210,6 +211,7 @@ def create_backend(group: inner.GroupDescription, given: _C.GroupOptions, identi
         min_ranks=given.min_ranks,
         scale_sums=given.scale_sums,
         whole_op=given.whole_op,
+        error_feedback=given.error_feedback,
     )
     settled._timeout = group.timeout
     settled.group_name = group.group_id

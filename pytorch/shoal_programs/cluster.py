@@ -133,7 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
             f"\nA cluster of {options.servers} servers runs. In another terminal:\n"
             f"  export SHOAL_SCHEDULER={scheduler.address}\n"
             "  export SHOAL_NODE_REDUCE=off    # otherwise ranks of one machine do not need the servers\n"
-            "  torchrun --nproc-per-node 2 train.py    # with init_process_group(\"shoal\")\n"
+            '  torchrun --nproc-per-node 2 train.py    # with init_process_group("shoal")\n'
             "  shoalctl top\n"
             "Ctrl-C ends it.\n",
             flush=True,

@@ -151,6 +151,24 @@ shoal_error Group::failure() {
   return group_ == nullptr ? last_failure_ : FailureInLibrary();
 }
 
+shoal_error Group::ReadFeedback(uint32_t index, float* values, uint64_t* count) {
+  session_->ThrowIfForked();
+  MutexLock lock(mutex_);
+  if (group_ == nullptr) return MakeError(SHOAL_CANCELLED, "the process group is destroyed");
+  shoal_error error = {};
+  error.code = session_->library().shoal_group_read_feedback(group_, index, values, count, &error);
+  return error;
+}
+
+shoal_error Group::AddFeedback(const float* values, uint64_t count) {
+  session_->ThrowIfForked();
+  MutexLock lock(mutex_);
+  if (group_ == nullptr) return MakeError(SHOAL_CANCELLED, "the process group is destroyed");
+  shoal_error error = {};
+  error.code = session_->library().shoal_group_add_feedback(group_, values, count, &error);
+  return error;
+}
+
 shoal_error Group::FailureInLibrary() const {
   shoal_error error = {};
   error.code = session_->library().shoal_group_failure(group_, &error);

@@ -15,14 +15,15 @@ struct GroupOptions : c10d::Backend::Options {
   explicit GroupOptions(std::optional<std::string> wire = std::nullopt,
                         std::optional<std::string> node_reduce = std::nullopt,
                         c10::intrusive_ptr<c10d::Backend::Options> inner = nullptr, uint32_t min_ranks = 0,
-                        bool scale_sums = false, bool whole_op = false)
+                        bool scale_sums = false, bool whole_op = false, bool error_feedback = false)
       : Options("shoal"),
         wire(std::move(wire)),
         node_reduce(std::move(node_reduce)),
         inner(std::move(inner)),
         min_ranks(min_ranks),
         scale_sums(scale_sums),
-        whole_op(whole_op) {}
+        whole_op(whole_op),
+        error_feedback(error_feedback) {}
 
   // Overrides where torch has it. The options of the inner backend are copied as well, since its creator sets name,
   // ranks and timeout there; a torch that can't copy them shares them.
@@ -35,9 +36,10 @@ struct GroupOptions : c10d::Backend::Options {
   std::optional<std::string> wire;         // "none", "bf16", "fp16" or "int8"; none given: the setting SHOAL_WIRE
   std::optional<std::string> node_reduce;  // "auto", "off", "host" or "nccl"; none given: the setting SHOAL_NODE_REDUCE
   c10::intrusive_ptr<c10d::Backend::Options> inner;  // of the inner backend (NCCL or Gloo), or nullptr
-  uint32_t min_ranks;                                // as shoal_group_options has it, and the next two
+  uint32_t min_ranks;                                // as shoal_group_options has it, and what follows
   bool scale_sums;
   bool whole_op;
+  bool error_feedback;
 
  private:
   template <typename AnyOptions>

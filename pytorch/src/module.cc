@@ -259,6 +259,12 @@ constexpr OptionsFromPython<shoal_server_options>::Field kServerFields[] = {
     SHOAL_SERVER_FIELD(scheduler),       SHOAL_SERVER_FIELD(advertise),  SHOAL_SERVER_FIELD(io_threads),
     SHOAL_SERVER_FIELD(net_device),      SHOAL_SERVER_FIELD(transports), SHOAL_SERVER_FIELD(network_only),
     SHOAL_SERVER_FIELD(flight_recorder), SHOAL_SERVER_FIELD(timeout_ms)};
+#define SHOAL_GROUP_FIELD(field) SHOAL_FIELD(shoal_group_options, field)
+constexpr OptionsFromPython<shoal_group_options>::Field kGroupFields[] = {
+    SHOAL_GROUP_FIELD(max_chunk_bytes), SHOAL_GROUP_FIELD(timeout_ms), SHOAL_GROUP_FIELD(node_reduce),
+    SHOAL_GROUP_FIELD(min_ranks),       SHOAL_GROUP_FIELD(scale_sums), SHOAL_GROUP_FIELD(whole_op),
+    SHOAL_GROUP_FIELD(error_feedback)};
+#undef SHOAL_GROUP_FIELD
 #undef SHOAL_SERVER_FIELD
 #undef SHOAL_WORKER_FIELD
 #undef SHOAL_FIELD
@@ -295,9 +301,15 @@ void DefineSession(py::module_& module) {
            }),
            py::kw_only(), py::arg("on_closed"))
       .def("open_device", &Session::OpenDevice, py::arg("device"), GilReleased())
-      .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
-           py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), py::arg("min_ranks") = 0,
-           py::arg("scale_sums") = false, py::arg("whole_op") = false, GilReleased())
+      .def(
+          "create_group",
+          [](Session& session, const std::string& name, const std::vector<uint32_t>& ranks, const std::string& wire,
+             const py::kwargs& values) {
+            const OptionsFromPython<shoal_group_options> options(kGroupFields, values);
+            py::gil_scoped_release released;
+            return session.CreateGroup(name, ranks, wire, options.options());
+          },
+          py::kw_only(), py::arg("name"), py::arg("ranks"), py::arg("wire"))
       .def("close_group", &Session::CloseGroup, py::arg("group"), GilReleased())
       .def("close", &Session::Close, GilReleased())
       .def("give_up", &Session::GiveUp, py::arg("reason"), GilReleased())
@@ -336,15 +348,17 @@ void DefineOptions(py::module_& module) {
   using OptionsPtr = c10::intrusive_ptr<c10d::Backend::Options>;
   py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(module, "GroupOptions")
       .def(py::init([](std::optional<std::string> wire, std::optional<std::string> node_reduce, OptionsPtr inner,
-                       uint32_t min_ranks, bool scale_sums, bool whole_op) {
+                       uint32_t min_ranks, bool scale_sums, bool whole_op, bool error_feedback) {
              return c10::make_intrusive<GroupOptions>(std::move(wire), std::move(node_reduce), std::move(inner),
-                                                      min_ranks, scale_sums, whole_op);
+                                                      min_ranks, scale_sums, whole_op, error_feedback);
            }),
            py::kw_only(), py::arg("wire"), py::arg("node_reduce"), py::arg("inner").none(true),
-           py::arg("min_ranks") = 0, py::arg("scale_sums") = false, py::arg("whole_op") = false)
+           py::arg("min_ranks") = 0, py::arg("scale_sums") = false, py::arg("whole_op") = false,
+           py::arg("error_feedback") = false)
       .def_readonly("min_ranks", &GroupOptions::min_ranks)
       .def_readonly("scale_sums", &GroupOptions::scale_sums)
       .def_readonly("whole_op", &GroupOptions::whole_op)
+      .def_readonly("error_feedback", &GroupOptions::error_feedback)
       .def_readonly("wire", &GroupOptions::wire)
       .def_readonly("node_reduce", &GroupOptions::node_reduce)
       .def_readonly("inner", &GroupOptions::inner);
@@ -378,6 +392,8 @@ void DefineBackend(py::module_& module) {
            py::arg("blocking_wait"), py::arg("split") = py::none(), py::arg("reconfigure") = py::none(),
            py::arg("reconfigure_handle") = "")
       .def("failure", &ShoalBackend::FailureText, GilReleased())
+      .def("error_feedback", &ShoalBackend::ErrorFeedback, GilReleased())
+      .def("add_error_feedback", &ShoalBackend::AddErrorFeedback, py::arg("values"), GilReleased())
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
       .def("rejoin", &PythonShoalBackend::Rejoin, py::arg("session"), py::arg("reconfigure_handle"), GilReleased())
       .def("end_roster", &ShoalBackend::EndRoster, GilReleased())

@@ -94,25 +94,17 @@ void Session::OpenDevice(uint32_t device) {
 }
 
 std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
-                                            uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire,
-                                            uint32_t node_reduce, uint32_t min_ranks, bool scale_sums, bool whole_op) {
+                                            const std::string& wire, shoal_group_options options) {
   ThrowIfForked();
   shoal_worker* worker = nullptr;
   {
     MutexLock lock(mutex_);
     worker = OpenWorker();
   }
-  shoal_group_options options = {};
   options.name = name.c_str();
   options.ranks = ranks.empty() ? nullptr : ranks.data();
   options.rank_count = static_cast<uint32_t>(ranks.size());
-  options.max_chunk_bytes = max_chunk_bytes;
-  options.timeout_ms = timeout_ms;
   options.wire = WireFromName(wire);
-  options.node_reduce = static_cast<shoal_node_reduce>(node_reduce);
-  options.min_ranks = min_ranks;
-  options.scale_sums = scale_sums ? 1 : 0;
-  options.whole_op = whole_op ? 1 : 0;
   shoal_group* handle = nullptr;
   shoal_error error = {};
   library_.Check(library_.shoal_group_create(worker, &options, &handle, &error), error,

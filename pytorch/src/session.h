@@ -118,6 +118,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void Abort(const std::string& reason);
   // As shoal_group_failure has it; of a group that was closed, as it was then.
   shoal_error failure();
+  // As shoal_group_read_feedback and shoal_group_add_feedback have it. CANCELLED: the group is closed.
+  shoal_error ReadFeedback(uint32_t index, float* values, uint64_t* count);
+  shoal_error AddFeedback(const float* values, uint64_t count);
   // Waits for operations on devices, some seconds at most (for all groups together, where they are destroyed one after
   // the other), ends what is still open then (there is nothing in a correct program) and frees the group. Returns what
   // was not over in time and is left behind, or "". Idempotent.
@@ -160,12 +163,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // As shoal_worker_open_device has it. Throws ShoalError.
   void OpenDevice(uint32_t device);
   // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16", "fp16" or "int8".
-  // `node_reduce`: a shoal_node_reduce. Throws ShoalError.
-  // `min_ranks`, `scale_sums`, `whole_op`: as shoal_group_options has them.
+  // Name, ranks and wire of `options` are not looked at. Throws ShoalError.
   std::shared_ptr<Group> CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
-                                     uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire,
-                                     uint32_t node_reduce, uint32_t min_ranks = 0, bool scale_sums = false,
-                                     bool whole_op = false);
+                                     const std::string& wire, shoal_group_options options);
 
   // Closes the group; with the last one, the session, unless it is in an open job. Throws as Close.
   void CloseGroup(const std::shared_ptr<Group>& group);

@@ -134,6 +134,10 @@ class ShoalBackend : public c10d::Backend {
   c10d::ErrorType getError() override;
   // Why getError says so, if an all-reduce or the loss of a rank is the reason; else "".
   std::string FailureText();
+  // What error_feedback has kept, by the order in which tensors came first; and the way back, on the CPU. Throw
+  // DistBackendError.
+  std::vector<at::Tensor> ErrorFeedback();
+  void AddErrorFeedback(const std::vector<at::Tensor>& values);
   void abort() override;
   // Closes the group, and with the last group of the process the session; lets go of the inner backends, which the last
   // call that is inside frees. Idempotent.

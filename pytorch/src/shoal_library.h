@@ -37,6 +37,8 @@ class ShoalError : public std::runtime_error {
   F(shoal_group_create)             \
   F(shoal_group_abort)              \
   F(shoal_group_failure)            \
+  F(shoal_group_read_feedback)      \
+  F(shoal_group_add_feedback)       \
   F(shoal_group_close)              \
   F(shoal_group_takes_devices)      \
   F(shoal_all_reduce)               \

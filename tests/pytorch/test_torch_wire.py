@@ -130,6 +130,47 @@ def test_an_unknown_wire_is_refused_before_anybody_is_asked():
         shoal.GroupOptions(wire="int4")
 
 
+def reduce_small_numbers_beside_a_large_one(feedback: bool) -> tuple[float, int]:
+    """The sum of what a number that int8 rounds to 0 has become in a hundred steps; and how much is kept."""
+    group = dist.new_group(pg_options=shoal.GroupOptions(wire="int8", error_feedback=feedback))
+    tensor, total = torch.empty(64), 0.0
+    for _ in range(100):
+        tensor.fill_(0.001)
+        tensor[0] = 1
+        dist.all_reduce(tensor, group=group)
+        total += float(tensor[5])
+    if not feedback:
+        with pytest.raises(dist.DistBackendError, match="without error_feedback"):
+            shoal.ErrorFeedback(group).state_dict()
+        return total, 0
+    saved = shoal.ErrorFeedback(group).state_dict()
+    again = dist.new_group(pg_options=shoal.GroupOptions(wire="int8", error_feedback=True))
+    shoal.ErrorFeedback(again).load_state_dict(saved)
+    loaded = shoal.ErrorFeedback(again).state_dict()
+    assert list(loaded) == ["0"] and torch.equal(loaded["0"], saved["0"])
+    return total, sum(values.numel() for values in saved.values())
+
+
+def test_what_rounding_takes_from_a_gradient_is_in_the_next_one(cluster):
+    without = run_ranks(RANKS, reduce_small_numbers_beside_a_large_one, False, environment=cluster.environment())
+    assert without == [(0.0, 0)] * RANKS
+    results = run_ranks(RANKS, reduce_small_numbers_beside_a_large_one, True, environment=cluster.environment())
+    for total, kept in results:
+        assert kept == 64 and total == pytest.approx(RANKS * 0.1, abs=RANKS * 0.04)
+
+
+def test_error_feedback_needs_a_wire_that_rounds_and_no_reduction_within_nodes(cluster):
+    with pytest.raises(ValueError, match="node_reduce='host': ranks with error feedback do not reduce within their"):
+        shoal.GroupOptions(wire="int8", error_feedback=True, node_reduce="host")
+    failures = run_ranks(2, make_a_group_with_feedback_and_no_rounding, environment=cluster.environment())
+    assert failures == [None, None]
+
+
+def make_a_group_with_feedback_and_no_rounding() -> None:
+    with pytest.raises(dist.DistBackendError, match="options->wire does not round: give it one that does"):
+        dist.new_group(pg_options=shoal.GroupOptions(error_feedback=True))
+
+
 def train() -> tuple[float, float, str]:
     torch.manual_seed(1)
     layers = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))

@@ -188,7 +188,7 @@ def test_a_spare_takes_the_place_of_a_killed_replica(cluster: Cluster):
         training.wait_for_part(victim, True)
         for number in everybody:
             training.wait_for_part(number, number != spare, since=time.time())
-        # Never have more or fewer than two taken part in what was committed, and the spare's weights were always theirs.
+        # Two, never more or fewer, have taken part in what was committed, and the spare's weights are theirs.
         steps = [word for number in everybody for word in training.words(number, "step") if word["committed"]]
         assert {word["replicas"] for word in steps} == {2}
         ends = training.stop()

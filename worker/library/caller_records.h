@@ -19,6 +19,7 @@
 #include "process/mutex.h"
 #include "worker/device/device_op.h"
 #include "worker/device/local_devices.h"
+#include "worker/library/error_feedback.h"
 #include "worker/library/whole_ops.h"
 #include "worker/machine/group_info.h"
 #include "worker/machine/worker_counters.h"
@@ -33,6 +34,9 @@ class CallerGroup {
   GroupHandle handle() const { return handle_; }
   const GroupInfo& info() const { return *info_; }
   WholeOps* whole_ops() const { return whole_ops_.get(); }  // nullptr: the group has none
+  // nullptr: the group has none. Set before anybody else sees the group.
+  ErrorFeedback* error_feedback() const { return error_feedback_.get(); }
+  void UseErrorFeedback() { error_feedback_ = std::make_unique<ErrorFeedback>(info_->wire); }
 
   // How opening ended; the first word counts. The rest is as LocalGroupMet has it. False: whoever waited for it has
   // given up, so that nobody will close the group.
@@ -81,6 +85,7 @@ class CallerGroup {
   const GroupHandle handle_;
   const std::shared_ptr<const GroupInfo> info_;
   const std::unique_ptr<WholeOps> whole_ops_;
+  std::unique_ptr<ErrorFeedback> error_feedback_;
   std::atomic<uint64_t> ops_begun_ = 0;
   std::atomic<bool> has_failure_ = false;
 

@@ -193,6 +193,14 @@ absl::StatusOr<GroupOptions> ReadGroupOptions(const shoal_group_options* options
   const absl::StatusOr<NodeReduceChoice> node_reduce = ReadNodeReduce(options->node_reduce);
   if (!node_reduce.ok()) return node_reduce.status();
   const bool asks = NumberOf(options->node_reduce) != SHOAL_NODE_REDUCE_AUTO;
+  if (options->error_feedback != 0 && *wire == WireFormat::kAsIs) {
+    return absl::InvalidArgumentError(
+        "options->error_feedback keeps what rounding takes, and options->wire does not round: give it one that does");
+  }
+  if (options->error_feedback != 0 && asks && *node_reduce != NodeReduceChoice::kOff) {
+    return absl::InvalidArgumentError(
+        "options->error_feedback is for ranks that do not reduce within their nodes: leave options->node_reduce 0");
+  }
   return GroupOptions{
       .name = *std::move(name),
       .ranks = {options->ranks, options->ranks + options->rank_count},
@@ -203,7 +211,14 @@ absl::StatusOr<GroupOptions> ReadGroupOptions(const shoal_group_options* options
       .min_ranks = options->min_ranks,
       .scales_sums = options->scale_sums != 0,
       .whole_op = options->whole_op != 0,
+      .error_feedback = options->error_feedback != 0,
   };
+}
+
+absl::StatusOr<ErrorFeedback*> FeedbackOf(const shoal_group* group) {
+  if (group == nullptr) return absl::InvalidArgumentError("group is NULL");
+  if (ErrorFeedback* const feedback = group->group->error_feedback(); feedback != nullptr) return feedback;
+  return absl::FailedPreconditionError("the group was made without error_feedback");
 }
 
 absl::StatusOr<DataType> ReadDtype(const shoal_dtype& dtype, const char* name) {
@@ -406,6 +421,25 @@ shoal_code shoal_group_failure(const shoal_group* group, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
     if (group == nullptr) return absl::InvalidArgumentError("group is NULL");
     return group->group->failure_or_break();
+  });
+}
+
+shoal_code shoal_group_read_feedback(const shoal_group* group, uint32_t index, float* values, uint64_t* count,
+                                     shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    const absl::StatusOr<shoal::ErrorFeedback*> feedback = shoal::FeedbackOf(group);
+    if (!feedback.ok()) return feedback.status();
+    if (count == nullptr) return absl::InvalidArgumentError("count is NULL");
+    return (*feedback)->Read(index, values, count);
+  });
+}
+
+shoal_code shoal_group_add_feedback(shoal_group* group, const float* values, uint64_t count, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    const absl::StatusOr<shoal::ErrorFeedback*> feedback = shoal::FeedbackOf(group);
+    if (!feedback.ok()) return feedback.status();
+    if (values == nullptr) return absl::InvalidArgumentError("values is NULL");
+    return (*feedback)->Add({values, values + count});
   });
 }
 

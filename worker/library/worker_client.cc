@@ -287,7 +287,9 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
     group.ranks.resize(options_.world_size);
     std::iota(group.ranks.begin(), group.ranks.end(), 0u);
   }
-  const NodeReduceChoice node_reduce = group.node_reduce.value_or(options_.node_reduce);
+  // What a node's sum loses by rounding is no rank's own.
+  const NodeReduceChoice node_reduce =
+      group.error_feedback ? NodeReduceChoice::kOff : group.node_reduce.value_or(options_.node_reduce);
   const uint64_t deadline_ns = DeadlineIn(group.timeout_ms == 0 ? options_.timeout_ms : group.timeout_ms);
   const GroupRequest request = {.name = std::move(group.name),
                                 .ranks = std::move(group.ranks),
@@ -307,7 +309,10 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
     const MutexLock lock(map_mutex_);
     newest_group_map_ = info->map;
   }
-  return OpenGroup(std::make_shared<const GroupInfo>(*std::move(info)), node_reduce, deadline_ns);
+  absl::StatusOr<std::shared_ptr<CallerGroup>> opened =
+      OpenGroup(std::make_shared<const GroupInfo>(*std::move(info)), node_reduce, deadline_ns);
+  if (opened.ok() && group.error_feedback) (*opened)->UseErrorFeedback();
+  return opened;
 }
 
 absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::OpenGroup(const std::shared_ptr<const GroupInfo>& info,
@@ -367,6 +372,12 @@ absl::Status WorkerClient::OpenDevice(uint32_t ordinal) { return io_->OpenDevice
 
 absl::Status WorkerClient::CheckTakesDevices(const CallerGroup& group) const {
   if (!options_.cuda) return NoDevicesError();
+  if (group.error_feedback() != nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("group \"", group.info().name,
+                     "\" has error_feedback, which is for tensors in host memory. Copy the tensor to host memory, or "
+                     "make the group without error_feedback"));
+  }
   return shoal::CheckTakesDevices(group.info(), group.local_devices() != nullptr);
 }
 
@@ -393,6 +404,12 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
       AbortGroup(group.get(), std::string(finite.message()));
       return finite;
     }
+  }
+  const bool adds_up = call.reduce_op == ReduceOp::kSum || call.reduce_op == ReduceOp::kAvg;
+  if (ErrorFeedback* const feedback = group->error_feedback();
+      feedback != nullptr && adds_up && dtype == DataType::kFloat32) {
+    const absl::Status applied = feedback->Apply(reinterpret_cast<float*>(call.data), call.layout.element_count());
+    if (!applied.ok()) return applied;
   }
   const uint64_t op_number = group->BeginOp();
   call.group = group->handle();

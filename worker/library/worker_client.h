@@ -64,6 +64,7 @@ struct GroupOptions {
   uint32_t min_ranks = 0;                       // GroupInfo's, as are the next two
   bool scales_sums = false;
   bool whole_op = false;
+  bool error_feedback = false;  // then its ranks do not reduce within their nodes, and `wire` rounds
 };
 
 // Where a tensor on a device is.
@@ -99,7 +100,8 @@ class WorkerClient {
   // IoThread::OpenDevice.
   absl::Status OpenDevice(uint32_t ordinal);
   // OK: AllReduce takes tensors on devices of this group. FailedPrecondition: this worker has no devices.
-  // Unimplemented: its ranks reduce within nodes, and can't among their devices, or its wire is int8. Any thread.
+  // Unimplemented: its ranks reduce within nodes, and can't among their devices, or its wire is int8, or it has
+  // whole_op or error_feedback. Any thread.
   absl::Status CheckTakesDevices(const CallerGroup& group) const;
 
   // Starts an all-reduce: fills in the call's group, ticket and times (`timeout_ms` 0: the worker's) and submits it.

@@ -42,7 +42,7 @@ typedef enum shoal_code {
   SHOAL_UNKNOWN = 2,   /* something else than a scheduler answers at its address: check the address, and proxies */
   SHOAL_INVALID_ARGUMENT = 3,    /* the call is wrong: fix the argument that the message names */
   SHOAL_DEADLINE_EXCEEDED = 4,   /* the message names the ranks or servers that are missing */
-  SHOAL_NOT_FOUND = 5,           /* there is no driver for the devices */
+  SHOAL_NOT_FOUND = 5,           /* there is no driver for the devices, or nothing kept for such a tensor */
   SHOAL_ALREADY_EXISTS = 6,      /* for example, another process holds this rank */
   SHOAL_PERMISSION_DENIED = 7,   /* a proxy on the way to the scheduler does not let the call pass */
   SHOAL_RESOURCE_EXHAUSTED = 8,  /* memory, threads or descriptors are used up; the message says where */
@@ -260,6 +260,11 @@ typedef struct shoal_group_options {
    * chunks have that rank's contribution and others not, so that all of a result has the same contributors. Takes a
    * copy of each tensor, and the group's all-reduces no longer overlap. Not for tensors on devices. */
   uint32_t whole_op;
+  /* Not 0, with a wire that rounds: what rounding takes from a SHOAL_SUM's or SHOAL_AVG's float32 contribution is added
+   * to the next one at the same place (address and number of elements), as that of a gradient at each step. Takes a
+   * float32 number for each element of each place, of 1024 places at most; the group's ranks do not reduce within their
+   * nodes. For this rank alone. Not for tensors on devices. */
+  uint32_t error_feedback;
 } shoal_group_options;
 
 /* Waits until all ranks of the group have made the same call and every shard has opened the group. DEADLINE_EXCEEDED:
@@ -273,9 +278,9 @@ SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_
 
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
-/* 0: the group reduces no tensors on devices, as one with SHOAL_WIRE_INT8 or whole_op. 1: it does. 2: it does, as one
- * that is reduced within nodes, where all ranks of this one's node have devices and NCCL (libnccl.so.2, or the library
- * that SHOAL_NCCL_LIBRARY names): then it has one device for each rank, and takes what NCCL takes. */
+/* 0: the group reduces no tensors on devices, as one with SHOAL_WIRE_INT8, whole_op or error_feedback. 1: it does. 2:
+ * it does, as one that is reduced within nodes, where all ranks of this one's node have devices and NCCL (libnccl.so.2,
+ * or the library that SHOAL_NCCL_LIBRARY names): then it has one device for each rank, and takes what NCCL takes. */
 SHOAL_API int shoal_group_takes_devices(const shoal_group* group);
 
 typedef struct shoal_plan {
@@ -307,6 +312,17 @@ SHOAL_API void shoal_group_abort(shoal_group* group, const char* reason);
  * or of a lost rank while no op was open. An op on a device that fails does so before its stream goes on. Never waits.
  */
 SHOAL_API shoal_code shoal_group_failure(const shoal_group* group, shoal_error* error);
+
+/* What error_feedback has kept for a tensor, to be saved with the weights. `index` 0, 1, ... is in the order in which
+ * the tensors were reduced first. `values` NULL: tells their number in `count` alone; else `count` is the room at
+ * first. While no op is open. NOT_FOUND: there are no more. INVALID_ARGUMENT: there is not enough room.
+ * FAILED_PRECONDITION: the group has no error_feedback. */
+SHOAL_API shoal_code shoal_group_read_feedback(const shoal_group* group, uint32_t index, float* values, uint64_t* count,
+                                               shoal_error* error);
+/* Gives such values back, in their order, before the first op. Each is for the first tensor with as many elements.
+ * RESOURCE_EXHAUSTED: there are too many. FAILED_PRECONDITION: as above. */
+SHOAL_API shoal_code shoal_group_add_feedback(shoal_group* group, const float* values, uint64_t count,
+                                              shoal_error* error);
 
 /* Waits until the group's open ops have ended (abort the group first to end them early) and every rank has its results
  * of them (30 s at most), then frees the group. NULL is allowed. */
