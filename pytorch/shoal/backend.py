@@ -132,8 +132,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
             joined, options.store = membership.for_group(options)
             session = joined.session
             joined.open_devices()
-            wire = ours.wire or joined.settings.wire
-            node_reduce = ours.node_reduce or joined.settings.node_reduce
+            wire, node_reduce, error_feedback = config.options_of_group(joined.settings, ours)
             group = session.create_group(
                 name=options.group_id,
                 ranks=list(options.global_ranks_in_group),
@@ -141,7 +140,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 timeout_ms=int(joined.join_timeout(options.timeout).total_seconds() * 1000),
                 wire=wire,
                 node_reduce=config.NODE_REDUCES.index(node_reduce) or config.NODE_REDUCE_BEST,
-                error_feedback=ours.error_feedback,
+                error_feedback=error_feedback,
             )
         else:
             membership.check_settings()

@@ -140,6 +140,9 @@ SETTINGS = (
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
             "bf16, fp16 or int8: float32 tensors are sent rounded to 16 bits, or to 8 (tensors in host memory alone);"
             " none: unchanged; equal on all ranks"),
+    Setting("error_feedback", "SHOAL_ERROR_FEEDBACK", parse_switch, False,
+            "1: what a wire that rounds takes from a float32 contribution is added to the next one at the same place;"
+            " ranks do not reduce within their nodes then (tensors in host memory alone)"),
     Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
             "network device of the data plane, such as eth0 or lo; with RDMA a node's ranks are dealt over several,"
             " such as mlx5_0:1/mlx5_1:1; empty: that of the route to a server"),
@@ -197,6 +200,7 @@ class Config:
     encrypt: bool
     chunk_bytes: int
     wire: str
+    error_feedback: bool
     net_device: str
     transports: str
     network_only: bool
@@ -234,6 +238,16 @@ def read_config(environment: Mapping[str, str], query: Mapping[str, str]) -> tup
         except ValueError as error:
             raise ValueError(f"{source}={text!r}: expected {error}") from None
     return Config(**values), sources
+
+
+def options_of_group(settings: Config, given: object) -> tuple[str, str, bool]:
+    """Wire, node_reduce and error feedback of a group: those of `given`, its GroupOptions, else as the settings say. A
+    group with that feedback does not reduce within nodes; one that asks for that has no feedback by the settings."""
+    wire = given.wire or settings.wire
+    by_setting = settings.error_feedback and wire != "none" and given.node_reduce is None
+    if given.error_feedback or by_setting:
+        return wire, "off", True
+    return wire, given.node_reduce or settings.node_reduce, False
 
 
 def warn_about_unknown_variables(environment: Mapping[str, str]) -> None:

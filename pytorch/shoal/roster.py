@@ -204,14 +204,15 @@ def create_backend(group: inner.GroupDescription, given: _C.GroupOptions, identi
     settings = _settings()
     if getattr(given.inner, "enable_reconfigure", False):
         given.inner.enable_reconfigure = False  # inner backends are made anew
+    wire, node_reduce, error_feedback = config.options_of_group(settings, given)
     settled = _C.GroupOptions(
-        wire=given.wire or settings.wire,
-        node_reduce=given.node_reduce or settings.node_reduce,
+        wire=wire,
+        node_reduce=node_reduce,
         inner=given.inner,
         min_ranks=given.min_ranks,
         scale_sums=given.scale_sums,
         whole_op=given.whole_op,
-        error_feedback=given.error_feedback,
+        error_feedback=error_feedback,
     )
     settled._timeout = group.timeout
     settled.group_name = group.group_id
