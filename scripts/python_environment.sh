@@ -37,14 +37,27 @@ if ! [ -x "$venv/bin/python" ] || ! "$venv/bin/python" -c 'import pip' 2> /dev/n
   rm -rf "$venv"
   run_logged venv /usr/bin/python3 -m venv "$venv" || die "python3 -m venv failed."
 fi
-# Unpacks beside the environment: /tmp is often too small for 3 GB. Most of what comes is never imported: Python compiles
-# the rest when it is.
-mkdir -p build/pip_temporary
-TMPDIR=$repository/build/pip_temporary run_logged pip "$venv/bin/python" -m pip install --progress-bar off \
-  --disable-pip-version-check --no-compile "${missing[@]/#/--requirement=}" ||
-  die "pip could not install ${missing[*]}: no network, or a full disk; see the lines above." \
+# uv unpacks each package once, into the user's cache, and links it from there: a second environment takes seconds, where
+# pip unpacks 5 GB again. pip has settings of the machine's (an index, certificates) that uv does not read, so it follows.
+# Neither compiles what comes: most of it is never imported, and Python compiles the rest when it is.
+install_with_uv() {
+  run_logged uv "$venv/bin/python" -m pip install --progress-bar off --disable-pip-version-check --no-deps uv==0.13.9 &&
+    run_logged uv "$venv/bin/uv" pip install --no-progress --python "$venv/bin/python" "${missing[@]/#/--requirement=}"
+}
+
+# Unpacks beside the environment: /tmp is often too small for 3 GB.
+install_with_pip() {
+  mkdir -p build/pip_temporary
+  TMPDIR=$repository/build/pip_temporary run_logged pip "$venv/bin/python" -m pip install --progress-bar off \
+    --disable-pip-version-check --no-compile "${missing[@]/#/--requirement=}"
+  rm -rf build/pip_temporary
+}
+
+if ! install_with_uv; then
+  echo "    uv could not install them; now with pip"
+  install_with_pip || die "pip could not install ${missing[*]}: no network, or a full disk; see the lines above." \
     "Run make again: it goes on where it was."
-rm -rf build/pip_temporary
+fi
 for list in "${missing[@]}"; do
   content_of "$list" > "$(stamp_of "$list")"
 done
