@@ -1,7 +1,6 @@
 #include "cli/doctor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "cli/tables.h"
 #include "core/loopback_address.h"
 #include "core/version.h"
+#include "process/clock.h"
 #include "process/node_name.h"
 #include "process/scheduler_address.h"
 #include "program/json_text.h"
@@ -368,11 +368,6 @@ void JudgeRdma(const Examination& seen, Findings* findings) {
   }
 }
 
-uint64_t UnixMs() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
-
 // One server after the other: two at once would share this node's link.
 void MeasureBandwidths(const ExamineOptions& options, Examination* seen) {
   seen->bandwidths.emplace();
@@ -391,9 +386,9 @@ Examination Look(const ExamineOptions& options, ClusterClient* client) {
   // Of one alone nothing more is to be said.
   seen.schedulers = AskEachScheduler(options.scheduler, options.timeout_ms);
   if (seen.schedulers.size() < 2) seen.schedulers.clear();
-  seen.asked_unix_ms = UnixMs();
+  seen.asked_unix_ms = ReadNow().unix_ms;
   absl::StatusOr<v1::Cluster> cluster = client->GetCluster();
-  seen.answered_unix_ms = std::max(UnixMs(), seen.asked_unix_ms);
+  seen.answered_unix_ms = std::max(ReadNow().unix_ms, seen.asked_unix_ms);
   seen.scheduler = cluster.status();
   if (!cluster.ok()) return seen;
   seen.cluster = *std::move(cluster);

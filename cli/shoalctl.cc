@@ -29,6 +29,7 @@
 #include "cli/top.h"
 #include "cli/trace.h"
 #include "cli/verify.h"
+#include "process/clock.h"
 #include "process/scheduler_address.h"
 #include "process/write_file.h"
 #include "program/wrap_text.h"
@@ -46,11 +47,6 @@ absl::Status Show(const Command& command, const absl::StatusOr<Message>& answer,
   return absl::OkStatus();
 }
 
-uint64_t UnixMs() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
-
 std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
@@ -62,7 +58,7 @@ absl::Status ShowStatus(const Command& command, ClusterClient* client, std::ostr
     out << "{\"cluster\":" << ToJson(sample->cluster) << ",\"servers\":" << JsonList(sample->servers.servers())
         << ",\"jobs\":" << JsonList(sample->jobs.jobs()) << "}\n";
   } else {
-    out << ClusterText(sample->cluster, command.scheduler, UnixMs()) << "\n"
+    out << ClusterText(sample->cluster, command.scheduler, ReadNow().unix_ms) << "\n"
         << ServersText(sample->servers, Extent(command)) << "\n"
         << JobsText(sample->jobs, Extent(command));
   }
@@ -92,7 +88,7 @@ absl::Status ShowJobs(const Command& command, ClusterClient* client, std::ostrea
 
 // The newest of that name.
 absl::Status ShowJob(const Command& command, ClusterClient* client, std::ostream& out) {
-  const auto text = [](const v1::JobStatus& job) { return JobText(job, UnixMs()); };
+  const auto text = [](const v1::JobStatus& job) { return JobText(job, ReadNow().unix_ms); };
   return Show(command, client->FindJob(command.argument), text, out);
 }
 
@@ -107,7 +103,7 @@ absl::Status ShowStragglers(const Command& command, ClusterClient* client, std::
   const auto jobs = client->ListJobs(wanted);
   if (!jobs.ok()) return jobs.status();
   if (!command.json) {
-    out << StragglersText(*jobs, UnixMs());
+    out << StragglersText(*jobs, ReadNow().unix_ms);
     return absl::OkStatus();
   }
   v1::ListJobsResponse slow;

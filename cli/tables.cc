@@ -76,7 +76,7 @@ std::string NotShownText(uint64_t count, const std::string& what) {
   return absl::StrCat(Plural(count, what), " gone for more than an hour not shown (--all shows them)\n");
 }
 
-std::string AgoText(uint64_t milliseconds) { return absl::StrCat(AgeText(milliseconds), " ago"); }
+std::string AgoText(uint64_t age_ms) { return absl::StrCat(AgeText(age_ms), " ago"); }
 
 // "0-127", "0,8,16,24 +12": in their order; those that the column has no room for are counted.
 template <typename Ranks>
@@ -517,8 +517,8 @@ std::string BytesText(uint64_t bytes) {
   return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.1f %s", value, units[unit]);
 }
 
-std::string AgeText(uint64_t milliseconds) {
-  const double seconds = static_cast<double>(milliseconds) / 1e3;
+std::string AgeText(uint64_t age_ms) {
+  const double seconds = static_cast<double>(age_ms) / 1e3;
   if (seconds < 60) return absl::StrFormat("%.1f s", seconds);
   if (seconds < 3600) return absl::StrFormat("%.0f min", seconds / 60);
   return absl::StrFormat("%.1f h", seconds / 3600);

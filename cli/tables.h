@@ -55,7 +55,7 @@ std::string MillisecondsText(uint64_t sum_ns, uint64_t count);
 // "25.0 MiB", "17 B".
 std::string BytesText(uint64_t bytes);
 // "4.2 s", "3 min", "2 h".
-std::string AgeText(uint64_t milliseconds);
+std::string AgeText(uint64_t age_ms);
 // "2026-11-26T21:00:00Z".
 std::string TimeText(uint64_t unix_ms);
 

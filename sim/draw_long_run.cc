@@ -57,7 +57,7 @@ void DrawFaults(Random& random, Duet duet, Profile* profile) {
   }
 }
 
-void DrawJobs(Random& random, uint64_t jobs, Profile* profile) {
+void DrawJobsOfLongRun(Random& random, uint64_t jobs, Profile* profile) {
   for (uint64_t i = jobs; i > 0; --i) {
     profile->jobs.push_back({.ranks = static_cast<uint32_t>(random.Chance(30'000) ? 16 : random.Between(2, 4)),
                              .subgroup = random.Chance(300'000),
@@ -109,7 +109,7 @@ void DrawLongRun(Random& random, Profile* profile) {
   const bool forgets = MakesForgetful(duet.first) || MakesForgetful(duet.second);
   // One job is enough for a scheduler that forgets, unless the other fault ends it.
   const bool ends_a_job = IsDestructive(duet.first) || IsDestructive(duet.second);
-  DrawJobs(random, forgets ? 1 + (ends_a_job ? 1 : 0) : random.Between(2, 3), profile);
+  DrawJobsOfLongRun(random, forgets ? 1 + (ends_a_job ? 1 : 0) : random.Between(2, 3), profile);
   DrawFaults(random, duet, profile);
   // So that both find what they hit.
   profile->servers =

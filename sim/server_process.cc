@@ -10,7 +10,6 @@
 namespace shoal::sim {
 namespace {
 
-constexpr int kMostRounds = 100'000;  // without time passing
 // As server/server.cc: so often it is looked whether the groups of a server that is to leave have ended.
 constexpr uint64_t kDrainedPollNs = 20 * kNsPerMs;
 

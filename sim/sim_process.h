@@ -33,6 +33,8 @@ class SimProcess {
   bool IsPaused() const { return world_->now_ns() < paused_until_ns_; }
 
  protected:
+  static constexpr int kMostRounds = 100'000;  // without time passing
+
   // Does what there is to do. Returns the next deadline on the process's clock (kNoDeadline: none).
   virtual uint64_t Run(Now now) = 0;
 

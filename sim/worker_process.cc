@@ -14,7 +14,6 @@ namespace {
 constexpr uint64_t kJoinTimeoutNs = 60 * kNsPerS;
 constexpr uint64_t kLeastGroupTimeoutNs = 15 * kNsPerS;
 constexpr uint64_t kClosesWithinNs = 4 * kNsPerMs;  // of its request for a group
-constexpr int kMostRounds = 100'000;                // without time passing
 
 }  // namespace
 

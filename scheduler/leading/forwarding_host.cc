@@ -30,7 +30,6 @@ namespace {
 using grpc::ByteBuffer;
 
 constexpr char kForwardedKey[] = "shoal-forwarded";
-constexpr std::chrono::seconds kStopPatience{1};
 // gRPC's own health service (grpc.health.v1), which a scheduler serves as soon as it listens. An empty message asks for
 // the process as a whole.
 constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";

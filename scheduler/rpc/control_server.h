@@ -5,9 +5,13 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <string>
 
 namespace shoal::scheduler {
+
+// So long may calls take to end once it stops.
+inline constexpr std::chrono::seconds kStopPatience{1};
 
 // `listen`: "ip:port". BuildAndStart() fills in `port`: what is listened on, 0 if it can't be.
 void ListenOn(const std::string& listen, grpc::ServerBuilder* builder, int* port);

@@ -19,8 +19,6 @@ namespace {
 
 using grpc::CallbackServerContext;
 
-constexpr std::chrono::seconds kStopPatience{1};
-
 template <typename Message, typename RequestMessage>
 grpc::ServerUnaryReactor* BeginCall(GrpcCalls* calls, const RequestMessage* request, Message* response) {
   const auto call = std::make_shared<UnaryCall<Message>>(calls, response);

@@ -289,7 +289,7 @@ absl::StatusOr<SubmitCommand> ReadCall(const GroupInfo& group, void* data, uint6
 }
 
 template <size_t kSize>
-void CopyText(const std::string& text, char (&target)[kSize]) {
+void CopyWhatFits(const std::string& text, char (&target)[kSize]) {
   const size_t size = std::min(text.size(), kSize - 1);
   std::memcpy(target, text.data(), size);
   target[size] = '\0';
@@ -578,11 +578,11 @@ uint32_t shoal_worker_server_statistics(shoal_worker* worker, shoal_server_stati
     if (!now.ok()) return now.status();
     const std::vector<shoal::ShardTraffic>& shards = now->counters.shards;
     for (size_t i = 0; entries != nullptr && i < std::min<size_t>(capacity, shards.size()); ++i) {
-      shoal::CopyText(shards[i].server_name, entries[i].name);
-      shoal::CopyText(shards[i].address, entries[i].address);
+      shoal::CopyWhatFits(shards[i].server_name, entries[i].name);
+      shoal::CopyWhatFits(shards[i].address, entries[i].address);
       entries[i].bytes_pushed = shards[i].bytes_pushed;
       entries[i].bytes_pulled = shards[i].bytes_pulled;
-      shoal::CopyText(shards[i].transport, entries[i].transport);
+      shoal::CopyWhatFits(shards[i].transport, entries[i].transport);
     }
     shard_count = static_cast<uint32_t>(shards.size());
     return absl::OkStatus();

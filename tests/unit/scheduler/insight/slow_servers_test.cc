@@ -16,20 +16,20 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr ServerId kServer(5);
-constexpr GroupId kGroup(1);
+constexpr ServerId kSlowServer(5);
+constexpr GroupId kFirstGroup(1);
 constexpr GroupId kOtherGroup(2);
 
 // A job of four ranks with two groups, whose windows are a second long.
 class SlowServersTest : public ::testing::Test {
  protected:
   SlowServersTest() {
-    for (const GroupId id : {kGroup, kOtherGroup}) {
+    for (const GroupId id : {kFirstGroup, kOtherGroup}) {
       GroupState& group = groups_[id];
       group.id = id;
       group.epoch = Epoch(7);
       group.ranks = {JobRank(0), JobRank(1), JobRank(2), JobRank(3)};
-      group.shards = {{.server = kServer}, {.server = ServerId(6)}};
+      group.shards = {{.server = kSlowServer}, {.server = ServerId(6)}};
     }
   }
 
@@ -38,14 +38,14 @@ class SlowServersTest : public ::testing::Test {
     now_.unix_ms += ns / kNsPerMs;
   }
   // The ranks' next windows: of the server for these shares of the time, 0: not listed.
-  void Windows(const std::vector<double>& shares, uint32_t late_bursts = 20, GroupId group = kGroup) {
+  void Windows(const std::vector<double>& shares, uint32_t late_bursts = 20, GroupId group = kFirstGroup) {
     Pass(kNsPerS);
     ++window_;
     for (uint32_t rank = 0; rank < shares.size(); ++rank) {
       ServerWaitReport report{
           .group = group, .epoch = groups_[group].epoch, .window = window_, .window_ns = kNsPerS, .bursts = 20};
       if (shares[rank] > 0) {
-        report.servers.push_back({.server = kServer,
+        report.servers.push_back({.server = kSlowServer,
                                   .waited_ns = static_cast<uint64_t>(shares[rank] * kNsPerS),
                                   .late_bursts = late_bursts});
       }
@@ -61,7 +61,7 @@ class SlowServersTest : public ::testing::Test {
       const auto group = groups_.find(id);
       return group == groups_.end() ? nullptr : &group->second;
     };
-    const auto find_live = [this](ServerId id) { return id == kServer && is_live_ ? &state_ : nullptr; };
+    const auto find_live = [this](ServerId id) { return id == kSlowServer && is_live_ ? &state_ : nullptr; };
     const auto compare = [&](const GroupState&, ServerId id) {
       if (!why_not_.empty()) return ServerComparison{.why_not = why_not_};
       return ServerComparison{.server = find_live(id), .biased = biased_};
@@ -79,7 +79,7 @@ class SlowServersTest : public ::testing::Test {
 
   SlowServers servers_;
   std::map<GroupId, GroupState> groups_;
-  ServerState state_{.id = kServer, .name = "alpha", .incarnation = Incarnation(3), .node = "node-a"};
+  ServerState state_{.id = kSlowServer, .name = "alpha", .incarnation = Incarnation(3), .node = "node-a"};
   bool is_live_ = true;
   std::string why_not_;
   std::set<JobRank> biased_;
@@ -203,7 +203,7 @@ TEST_F(SlowServersTest, SilenceIsNoWord) {
   ASSERT_THAT(Judge(), SizeIs(1));
   Pass(300 * kNsPerS);
   EXPECT_THAT(Judge(), IsEmpty()) << "nor do they end one: the job may write a checkpoint";
-  groups_[kGroup].epoch = Epoch(8);
+  groups_[kFirstGroup].epoch = Epoch(8);
   EXPECT_THAT(Judge(), IsEmpty()) << "nor does a move";
   Pass(301 * kNsPerS);
   EXPECT_THAT(Over(), HasSubstr("do not say any more"));
@@ -266,12 +266,12 @@ TEST_F(SlowServersTest, ARankForWhichTheServerWaitsFarLessIsNotTheWay) {
 
 TEST_F(SlowServersTest, NumbersThatCanNotBeAreNotTaken) {
   const auto report = [](auto set) {
-    ServerWaitReport good{.group = kGroup,
+    ServerWaitReport good{.group = kFirstGroup,
                           .epoch = Epoch(7),
                           .window = 1,
                           .window_ns = kNsPerS,
                           .bursts = 20,
-                          .servers = {{kServer, kNsPerS / 2, 20}}};
+                          .servers = {{kSlowServer, kNsPerS / 2, 20}}};
     set(&good);
     return good;
   };

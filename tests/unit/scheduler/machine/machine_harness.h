@@ -17,6 +17,8 @@ namespace shoal::scheduler {
 inline constexpr uint64_t kMs = 1'000'000;
 inline constexpr uint64_t kTtlMs = 5000;
 
+inline std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
 PersistedState NewState();
 
 class MachineHarness {

@@ -13,8 +13,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
-
 class MachineJobsTest : public ::testing::Test {
  protected:
   // Ranks 0 .. world_size - 1 of job "gpt", with incarnation 100 + rank.

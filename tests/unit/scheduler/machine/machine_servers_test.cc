@@ -17,8 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
-
 HeartbeatServer BeatServer(ServerId server, uint64_t incarnation) { return {server, Incarnation(incarnation), {}}; }
 
 std::shared_ptr<const ShardMap> Map(MachineHarness& harness) {
