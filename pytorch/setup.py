@@ -68,7 +68,15 @@ setup(
             "shoal._C",
             sources=[f"src/{name}.cc" for name in PLUGIN["UNITS"]],
             include_dirs=[str(ROOT)],
-            extra_compile_args=["-std=c++20", "-O2", "-g1", "-fvisibility=hidden", "-Wall", "-Wextra"],
+            extra_compile_args=[
+                "-std=c++20",
+                "-O2",
+                "-g1",
+                "-fvisibility=hidden",
+                "-Wall",
+                "-Wextra",
+                *PLUGIN["COMPILE_MEMORY"],
+            ],
             extra_link_args=["-Wl,--as-needed"],
         )
     ],
