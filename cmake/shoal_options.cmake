@@ -28,10 +28,14 @@ if(SHOAL_SANITIZE)
   endif()
 endif()
 
-# Several sources of a target at once take half the time of one after the other: most of it goes into what they all
+# All sources of a target at once take half the time of one after the other: most of it goes into what they all
 # instantiate. build/dev, which clang-tidy looks at, compiles each by itself. Turn it off while you work at one of them.
-option(SHOAL_JOINED_SOURCES "Compile several sources of a target at once" OFF)
-set(SHOAL_SOURCES_COMPILED_AT_ONCE 6)
+option(SHOAL_JOINED_SOURCES "Compile all sources of a target at once" OFF)
+# What sanitizers add takes memory with the size of a source: some at once.
+set(SHOAL_SOURCES_COMPILED_AT_ONCE 0)
+if(SHOAL_SANITIZE)
+  set(SHOAL_SOURCES_COMPILED_AT_ONCE 6)
+endif()
 # shoal_join_sources(TARGET)
 function(shoal_join_sources target)
   if(SHOAL_JOINED_SOURCES)
@@ -40,6 +44,12 @@ function(shoal_join_sources target)
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
+
+# GCC looks again and again for memory that it could use again, a tenth of its time and more, while it has little. It
+# may have a GiB first, which is within what a compile job is counted with (scripts/progress.sh).
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options("SHELL:--param ggc-min-heapsize=1048576")
+endif()
 
 # Floating point must give the same bits everywhere (invariant I1): no fused multiply-add behind our back.
 add_compile_options(-ffp-contract=off)
@@ -58,7 +68,12 @@ function(shoal_add_library name)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS})
   shoal_join_sources(${name})
-  if("shoal_proto" IN_LIST ARG_DEPENDS)
+  shoal_use_library_headers(${name} ${ARG_DEPENDS})
+endfunction()
+
+# shoal_use_library_headers(TARGET DEPENDS...)
+function(shoal_use_library_headers name)
+  if("shoal_proto" IN_LIST ARGN)
     shoal_use_precompiled_headers(${name} shoal_proto)
   else()
     shoal_use_precompiled_headers(${name} shoal_library_headers)
@@ -72,18 +87,29 @@ function(shoal_add_program name)
   target_compile_options(${name} PRIVATE ${SHOAL_WARNINGS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
+  shoal_join_sources(${name})
+  # As libraries are, whose precompiled headers GCC refuses otherwise.
+  if(SHOAL_PRECOMPILED_HEADERS)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${name} PRIVATE -fPIC)
+  endif()
+  shoal_use_library_headers(${name} ${ARG_DEPENDS})
 endfunction()
 
 # shoal_add_test(NAME SOURCES file... DEPENDS target... LABEL unit|conformance|scenario|sim|process|fuzz [TIMEOUT seconds]
-# [SEPARATE]): a GoogleTest program, registered with CTest as one test. SEPARATE: its sources have names in common, and
-# are never compiled at once.
+# [SEPARATE] [GRPC]): a GoogleTest program, registered with CTest as one test. SEPARATE: its sources have names in common,
+# and are never compiled at once. GRPC: they include gRPC or the messages.
 function(shoal_add_test name)
-  cmake_parse_arguments(ARG "SEPARATE" "LABEL;TIMEOUT" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE;GRPC" "LABEL;TIMEOUT" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_compile_options(${name} PRIVATE ${SHOAL_WARNINGS} ${SHOAL_TEST_OPTIMIZATION})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
-  shoal_use_precompiled_headers(${name} shoal_test_headers)
+  if(ARG_GRPC)
+    shoal_use_precompiled_headers(${name} shoal_grpc_test_headers)
+  else()
+    shoal_use_precompiled_headers(${name} shoal_test_headers)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT ARG_SEPARATE)
     shoal_join_sources(${name})

@@ -35,14 +35,17 @@ add_library(shoal_library_headers OBJECT ${CMAKE_BINARY_DIR}/precompiled_headers
 target_precompile_headers(shoal_library_headers PRIVATE ${SHOAL_STANDARD_HEADERS})
 target_compile_options(shoal_library_headers PRIVATE ${SHOAL_WARNINGS_OF_PRECOMPILED_HEADERS})
 
-# What tests reuse. They are compiled as programs are, without which GCC refuses the headers.
+# shoal_add_test_headers(NAME [HEADER...]): what tests reuse, with more headers than all have. They are compiled as
+# programs are, without which GCC refuses the headers.
+function(shoal_add_test_headers name)
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/precompiled_headers.cc)
+  target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${SHOAL_STANDARD_HEADERS} ${ARGN})
+  target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE ${SHOAL_WARNINGS_OF_PRECOMPILED_HEADERS} ${SHOAL_TEST_OPTIMIZATION})
+endfunction()
 if(SHOAL_BUILD_TESTS)
-  add_library(shoal_test_headers OBJECT ${CMAKE_BINARY_DIR}/precompiled_headers.cc)
-  target_precompile_headers(shoal_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${SHOAL_STANDARD_HEADERS})
-  target_link_libraries(shoal_test_headers PRIVATE GTest::gtest GTest::gmock)
-  set_target_properties(shoal_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(shoal_test_headers PRIVATE -fPIE ${SHOAL_WARNINGS_OF_PRECOMPILED_HEADERS}
-                         ${SHOAL_TEST_OPTIMIZATION})
+  shoal_add_test_headers(shoal_test_headers)
 endif()
 
 # shoal_use_precompiled_headers(TARGET HEADERS): TARGET's sources see the precompiled headers of the target HEADERS. A
