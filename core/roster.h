@@ -1,7 +1,7 @@
 // Who is in an epoch of a group: all of its ranks, but for those that had closed it when it moved there, and those that
 // were lost while it was to go on without them.
 //
-// Ranks keep their numbers. A value; any thread.
+// Ranks keep their numbers. With rails each rail has a roster, whose ranks are the group's nodes. A value; any thread.
 #ifndef SHOAL_CORE_ROSTER_H_
 #define SHOAL_CORE_ROSTER_H_
 
@@ -38,6 +38,11 @@ class Roster {
   uint32_t size_;
   std::vector<Rank> lost_;
 };
+
+// Of a group that goes on with so many ranks at least, whose nodes have so many each: how many nodes that takes.
+inline uint32_t MinNodes(uint32_t min_ranks, uint32_t ranks_per_node) {
+  return min_ranks / ranks_per_node + (min_ranks % ranks_per_node != 0 ? 1 : 0);
+}
 
 }  // namespace shoal
 

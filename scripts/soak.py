@@ -31,6 +31,8 @@ MEETINGS_OF_GROUPS = {
     "open_runs": "runs of open jobs",
     "ops_with_fewer": "all-reduces there with fewer ranks than their group has",
     "ops_with_mixed": "with fewer in some chunks alone",
+    "ops_without_nodes": "of these two, without whole nodes",
+    "ops_left_alone": "all-reduces that ended because another rank of the node was gone",
     "ops_written_down": "whose contributors a rank had written down",
 }
 SEEDS_PER_BATCH = 500  # a batch is one process: what a crash can take along, and how often progress is said

@@ -273,6 +273,22 @@ void DrawOpenJobs(Profile* profile) {
   }
 }
 
+// In some of these runs several ranks of a job share a node, mostly as many on each, so that groups that go on without
+// lost ranks have rails. From a source of its own.
+void DrawOpenNodes(Profile* profile) {
+  Random random(profile->seed ^ 0x0bede);
+  const auto goes_on = [](const JobProfile& job) { return job.is_open() && job.min_ranks > 0; };
+  if (!std::ranges::all_of(profile->jobs, goes_on) || !random.Chance(450'000)) return;
+  profile->node_delay_ns = Pick<uint64_t>(random, {1'000, 50'000, 2'000'000});
+  for (JobProfile& job : profile->jobs) {
+    job.nodes.ranks_per_node = Pick<uint32_t>(random, {2, 2, 2, 3});
+    job.ranks = job.nodes.ranks_per_node * Pick<uint32_t>(random, {2, 2, 3});
+    job.min_ranks = Pick<uint32_t>(random, {1, 1, 2, 3});
+    job.nodes.dealt = random.Chance(200'000);
+    if (random.Chance(100'000)) job.nodes.choice = NodeReduceChoice::kOff;
+  }
+}
+
 // Some jobs with a narrower wire have 8 bits. From a source of its own. (Devices can't convert to them.)
 void DrawInt8(Profile* profile) {
   Random random(profile->seed ^ 0x1478);
@@ -355,6 +371,7 @@ Profile DrawProfile(uint64_t seed) {
   DrawHosting(&profile);
   DrawLateRank(&profile);
   DrawOpenJobs(&profile);
+  DrawOpenNodes(&profile);
   DrawInt8(&profile);
   const uint64_t planned_bytes =
       profile.plans_flow

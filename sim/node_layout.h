@@ -24,10 +24,12 @@ struct NodeLayout {
 struct SumOrder {
   NodeReduceMode mode = NodeReduceMode::kFlat;
   // Ranks of the group whose contributions are summed first, in order; these sums are then summed in order. Only kRails
-  // has several.
+  // has several, or the last one that is left of several.
   std::vector<std::vector<uint32_t>> sums;
 };
 
+// Of a group whose ranks are on these nodes. `goes_on`: without lost ranks.
+SumOrder OrderOfNodes(const NodeLayout& layout, const std::vector<uint32_t>& nodes, bool goes_on);
 // Of the group that has these ranks of a job with so many ranks.
 SumOrder OrderOfSum(const NodeLayout& layout, uint32_t ranks, const std::vector<uint32_t>& ranks_of_group);
 

@@ -130,7 +130,7 @@ std::vector<std::byte> SentContribution(const OpPlan& plan, uint32_t rank) {
 
 std::vector<std::byte> ReduceAsSent(const OpPlan& plan, const SumOrder& order) {
   const ReduceSpec whole{.codec = plan.codec(), .op = plan.reduce_op, .premul_factor = plan.premul_factor};
-  const bool has_rails = order.sums.size() > 1;
+  const bool has_rails = order.mode == NodeReduceMode::kRails;
   // The factor is in the sums of the nodes, and an average is divided in the end, by the number of all ranks.
   ReduceSpec of_node = whole;
   if (has_rails && plan.reduce_op == ReduceOp::kAvg) of_node.op = ReduceOp::kSum;
@@ -245,11 +245,19 @@ std::vector<std::byte> ExpectedResult(const OpPlan& plan, const SumOrder& order)
   });
 }
 
-std::vector<std::byte> ScaledResult(const OpPlan& plan, const SumOrder& order, uint32_t ranks) {
+std::vector<std::byte> ScaledResult(const OpPlan& plan, const SumOrder& order, uint32_t inputs) {
   if (plan.elements == 0) return {};
   std::vector<std::vector<std::byte>> contributions;
-  for (const uint32_t rank : order.sums[0]) contributions.push_back(Contribution(plan, rank));
-  const double factor = static_cast<double>(ranks) / static_cast<double>(contributions.size());
+  for (const std::vector<uint32_t>& ranks : order.sums) {
+    std::vector<std::vector<std::byte>> of_ranks;
+    for (const uint32_t rank : ranks) of_ranks.push_back(Contribution(plan, rank));
+    if (order.mode != NodeReduceMode::kRails) {
+      contributions = std::move(of_ranks);
+    } else {
+      contributions.push_back(ReduceAll({.codec = WireCodec(plan.dtype), .op = plan.reduce_op}, of_ranks, plan.elements));
+    }
+  }
+  const double factor = static_cast<double>(inputs) / static_cast<double>(contributions.size());
   return ReduceAll({.codec = WireCodec(plan.dtype), .op = ReduceOp::kPremulSum, .premul_factor = factor}, contributions,
                    plan.elements);
 }

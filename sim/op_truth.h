@@ -38,8 +38,8 @@ OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op
               uint64_t most_elements);
 std::vector<std::byte> Contribution(const OpPlan& plan, uint32_t rank);
 std::vector<std::byte> ExpectedResult(const OpPlan& plan, const SumOrder& order);
-// Of a sum of some of `ranks` ranks that is scaled up to all of them.
-std::vector<std::byte> ScaledResult(const OpPlan& plan, const SumOrder& order, uint32_t ranks);
+// Of a sum of some of `inputs` ranks, or nodes with rails, that is scaled up to all of them.
+std::vector<std::byte> ScaledResult(const OpPlan& plan, const SumOrder& order, uint32_t inputs);
 
 }  // namespace shoal::sim
 

@@ -19,8 +19,8 @@ void Rendezvous::Go(const std::string& process) {
   if (processes_.erase(process) > 0 && AllWantOne()) Meet();
 }
 
-void Rendezvous::Want(const std::string& process, JobId job, JobRank rank, Told told) {
-  processes_[process] = {.job = job, .rank = rank, .told = std::move(told)};
+void Rendezvous::Want(const std::string& process, JobId job, JobRank rank, uint32_t node, Told told) {
+  processes_[process] = {.job = job, .rank = rank, .node = node, .told = std::move(told)};
   if (AllWantOne()) return Meet();
   if (std::exchange(waits_, true)) return;
   world_->After(patience_ns_, [this, alive = std::weak_ptr<bool>(alive_), wait = ++wait_] {
@@ -35,12 +35,16 @@ void Rendezvous::Meet() {
   for (const auto& [name, process] : processes_) {
     if (process.told != nullptr) newest = std::max(newest, process.job);
   }
-  Meeting meeting{.number = ++held_};
+  Meeting meeting{.number = ++held_, .members = {}, .nodes = {}};
+  std::map<uint32_t, uint32_t> node_of;  // by rank of the job
   for (const auto& [name, process] : processes_) {
     if (over_ || process.told == nullptr || process.job != newest) continue;
-    meeting.members.push_back(process.rank.value());
+    node_of[process.rank.value()] = process.node;
   }
-  std::ranges::sort(meeting.members);
+  for (const auto& [rank, node] : node_of) {
+    meeting.members.push_back(rank);
+    meeting.nodes.push_back(node);
+  }
   for (auto& [name, process] : processes_) {
     if (process.told == nullptr || (!over_ && process.job != newest)) continue;
     world_->After(

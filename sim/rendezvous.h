@@ -22,6 +22,7 @@ namespace shoal::sim {
 struct Meeting {
   uint32_t number = 0;            // from 1
   std::vector<uint32_t> members;  // ranks of the job, in order; none: there are no more meetings
+  std::vector<uint32_t> nodes;    // of each of them
 };
 
 class Rendezvous {
@@ -36,7 +37,7 @@ class Rendezvous {
   void Go(const std::string& process);
   // It wants to be in the next meeting; `told` is called later, unless it has gone by then. A job that has ended may be
   // followed by another one under its name: only those of the newest one meet.
-  void Want(const std::string& process, JobId job, JobRank rank, Told told);
+  void Want(const std::string& process, JobId job, JobRank rank, uint32_t node, Told told);
   bool is_over() const { return over_; }
   uint32_t held() const { return held_; }
 
@@ -44,6 +45,7 @@ class Rendezvous {
   struct Process {
     JobId job;
     JobRank rank;
+    uint32_t node = 0;
     Told told;  // null: it wants none
   };
 

@@ -12,14 +12,37 @@ namespace shoal::sim {
 namespace {
 
 bool SaysTooFew(const absl::Status& status) {
-  return absl::IsAborted(status) && absl::StrContains(status.message(), " ranks left, and needs ");
+  return absl::IsAborted(status) && absl::StrContains(status.message(), " left, and needs ");
 }
+
+// With rails: who is summed with the rank on its node, in the job.
+std::vector<uint32_t> MembersOnNodeOf(const OpOfRoster& op) {
+  std::vector<uint32_t> members;
+  if (op.order.mode != NodeReduceMode::kRails) return members;
+  for (const std::vector<uint32_t>& ranks : op.order.sums) {
+    if (std::ranges::find(ranks, op.rank) == ranks.end()) continue;
+    for (const uint32_t rank : ranks) members.push_back(op.members[rank]);
+  }
+  return members;
+}
+
+// How many ranks' contributions each of a roster brings.
+uint32_t RanksEach(const OpOfRoster& op) {
+  return op.order.mode == NodeReduceMode::kRails ? static_cast<uint32_t>(op.order.sums.front().size()) : 1;
+}
+
 
 // What the contributions of a roster make.
 std::vector<std::byte> ResultOf(const OpOfRoster& op, const Roster& roster) {
-  SumOrder order{.sums = {{}}};
+  SumOrder order{.mode = op.order.mode, .sums = {}};
+  if (order.mode != NodeReduceMode::kRails) order.sums.emplace_back();
   for (uint32_t rank = 0; rank < roster.size(); ++rank) {
-    if (roster.Has(Rank(rank))) order.sums[0].push_back(rank);
+    if (!roster.Has(Rank(rank))) continue;
+    if (order.mode == NodeReduceMode::kRails) {
+      order.sums.push_back(op.order.sums[rank]);
+    } else {
+      order.sums[0].push_back(rank);
+    }
   }
   const bool scales = op.scales_sums && !roster.IsWhole() && op.plan.reduce_op == ReduceOp::kSum &&
                       CanReduce(op.plan.dtype, ReduceOp::kPremulSum);
@@ -39,6 +62,7 @@ void RosterChecks::SawRoster(GroupId group, Epoch epoch, uint32_t size, std::spa
 }
 
 void RosterChecks::RankIsGone(uint32_t run, uint32_t member, uint64_t all_know_by_ns) {
+  MayEnd(run, member);
   uint64_t& known_ns = all_know_by_ns_[{run, member}];
   known_ns = std::max(known_ns, all_know_by_ns);
 }
@@ -58,9 +82,8 @@ void RosterChecks::OpEnded(const OpOfRoster& op, const absl::Status& status, Con
   const auto has_result = [&](const auto& entry) { return entry.second.digest == result.digest; };
   if (std::ranges::none_of(truth.told, has_result)) CheckResult(op, told, memory, where);
   // One that is lost may have had a result that nobody else has: it is kept out since.
-  const Roster newest = NewestRoster(op);
   for (const auto& [rank, other] : truth.told) {
-    if (other == result || !newest.Has(Rank(rank)) || !newest.Has(Rank(op.rank))) continue;
+    if (other == result || !IsIn(op, rank) || !IsIn(op, op.rank)) continue;
     ports_.fail(absl::StrCat(where, ": has ", other.digest == result.digest ? "the same" : "another",
                              " result than rank ", rank, ", of ", told.least, " to ", told.most,
                              " contributions, and that one of ", other.contributors.least, " to ",
@@ -69,10 +92,35 @@ void RosterChecks::OpEnded(const OpOfRoster& op, const absl::Status& status, Con
   truth.told.emplace(op.rank, result);
 }
 
-Roster RosterChecks::NewestRoster(const OpOfRoster& op) const {
-  const auto after = rosters_.lower_bound({GroupId(op.group.value() + 1), Epoch(0)});
-  const bool is_known = after != rosters_.begin() && std::prev(after)->first.first == op.group;
-  return is_known ? std::prev(after)->second : Roster(static_cast<uint32_t>(op.members.size()));
+bool RosterChecks::IsIn(const OpOfRoster& op, uint32_t rank) const {
+  uint32_t place = rank;
+  for (uint32_t node = 0; op.order.mode == NodeReduceMode::kRails && node < op.order.sums.size(); ++node) {
+    if (std::ranges::find(op.order.sums[node], rank) != op.order.sums[node].end()) place = node;
+  }
+  for (size_t rail = 0; rail < op.parts.size(); ++rail) {
+    const auto group = rails_.find({op.group, rail});
+    if (group == rails_.end()) continue;
+    const auto after = rosters_.lower_bound({GroupId(group->second.value() + 1), Epoch(0)});
+    const bool is_known = after != rosters_.begin() && std::prev(after)->first.first == group->second;
+    if (is_known && !std::prev(after)->second.Has(Rank(place))) return false;
+  }
+  return true;
+}
+
+std::vector<Roster> RosterChecks::RostersOf(const OpOfRoster& op, size_t rail) const {
+  const auto size = static_cast<uint32_t>(op.members.size() / RanksEach(op));
+  std::vector<Roster> rosters = {Roster(size)};
+  const auto group = rails_.find({op.group, rail});
+  if (group == rails_.end()) return rosters;
+  for (auto entry = rosters_.lower_bound({group->second, Epoch(0)});
+       entry != rosters_.end() && entry->first.first == group->second; ++entry) {
+    if (std::ranges::find(rosters, entry->second) == rosters.end()) rosters.push_back(entry->second);
+  }
+  return rosters;
+}
+
+bool RosterChecks::AnyMayEnd(uint32_t run, const std::vector<uint32_t>& members) const {
+  return std::ranges::any_of(members, [&](uint32_t member) { return may_end_.contains({run, member}); });
 }
 
 void RosterChecks::CheckTime(const OpOfRoster& op, const Truth& truth, const std::string& where) {
@@ -88,8 +136,13 @@ void RosterChecks::CheckTime(const OpOfRoster& op, const Truth& truth, const std
                            " ms after it was called, and all knew of the ranks that are gone (healing)"));
 }
 
-void RosterChecks::CheckFailure(const OpOfRoster& op, const absl::Status& status, const std::string& where) const {
+void RosterChecks::CheckFailure(const OpOfRoster& op, const absl::Status& status, const std::string& where) {
   if (op.was_hit) return;
+  if (op.goes_on && absl::IsAborted(status) && absl::StrContains(status.message(), kNodeIsOut) &&
+      AnyMayEnd(op.run, MembersOnNodeOf(op))) {
+    ++left_alone_;
+    return;
+  }
   if (op.goes_on && !SaysTooFew(status)) {
     return ports_.fail(absl::StrCat(where, ": failed in a group that goes on (goes on): ", status.ToString()));
   }
@@ -132,40 +185,41 @@ void RosterChecks::CheckResult(const OpOfRoster& op, Contributors told, const st
                                const std::string& where) {
   const auto size = static_cast<uint32_t>(op.members.size());
   if (op.plan.elements == 0) return;
-  std::vector<Roster> candidates = {Roster(size)};
-  for (auto entry = rosters_.lower_bound({op.group, Epoch(0)});
-       entry != rosters_.end() && entry->first.first == op.group; ++entry) {
-    if (std::ranges::find(candidates, entry->second) == candidates.end()) candidates.push_back(entry->second);
-  }
-  std::vector<std::vector<std::byte>> results;
-  for (const Roster& roster : candidates) results.push_back(ResultOf(op, roster));
   bool has_least = false;
   bool has_most = false;
   std::map<uint64_t, std::set<uint32_t>>& by_chunk = contributors_[{op.group, OpNumber(op.number)}];
   const uint64_t element_bytes = DataTypeSize(op.plan.dtype);
-  for (uint32_t chunk = 0; chunk < op.chunks.chunk_count; ++chunk) {
-    const uint64_t begin = op.chunks.FirstElement(ChunkNumber(chunk)) * element_bytes;
-    const uint64_t bytes = op.chunks.ElementCount(ChunkNumber(chunk)) * element_bytes;
-    bool fits = false;
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      const uint32_t count = candidates[i].count();
-      if (count < told.least || count > told.most) continue;
-      if (std::memcmp(&memory[begin], &results[i][begin], bytes) != 0) continue;
-      fits = true;
-      by_chunk[op.chunks.FirstElement(ChunkNumber(chunk)) + op.chunks.ElementCount(ChunkNumber(chunk))].insert(count);
-      has_least = has_least || count == told.least;
-      has_most = has_most || count == told.most;
+  for (size_t rail = 0; rail < op.parts.size(); ++rail) {
+    const PartOfOp& part = op.parts[rail];
+    const std::vector<Roster> candidates = RostersOf(op, rail);
+    std::vector<std::vector<std::byte>> results;
+    for (const Roster& roster : candidates) results.push_back(ResultOf(op, roster));
+    for (uint32_t chunk = 0; part.elements.count > 0 && chunk < part.chunks.chunk_count; ++chunk) {
+      const uint64_t first = part.elements.first + part.chunks.FirstElement(ChunkNumber(chunk));
+      const uint64_t end = first + part.chunks.ElementCount(ChunkNumber(chunk));
+      bool fits = false;
+      for (size_t i = 0; i < candidates.size(); ++i) {
+        const uint32_t count = candidates[i].count() * RanksEach(op);
+        if (count < told.least || count > told.most) continue;
+        const size_t begin = first * element_bytes;
+        if (std::memcmp(&memory[begin], &results[i][begin], end * element_bytes - begin) != 0) continue;
+        fits = true;
+        by_chunk[end].insert(count);
+        has_least = has_least || count == told.least;
+        has_most = has_most || count == told.most;
+      }
+      if (fits) continue;
+      return ports_.fail(absl::StrCat(where, ", part ", rail, ", chunk ", chunk,
+                                      ": made of no roster's contributions, of which ", told.least, " to ", told.most,
+                                      " are told, in ", candidates.size(), " rosters (contributors)"));
     }
-    if (fits) continue;
-    return ports_.fail(absl::StrCat(where, ", chunk ", chunk, ": made of no roster's contributions, of which ",
-                                    told.least, " to ", told.most, " are told, in ", candidates.size(),
-                                    " rosters (contributors)"));
   }
   if (!has_least || !has_most) {
     ports_.fail(absl::StrCat(where, ": no chunk has as few or as many contributors as ", told.least, " to ", told.most,
                              " (contributors)"));
   }
   ++(told.least == size ? whole_ : told.least < told.most ? mixed_ : fewer_);
+  if (told.least < size && op.order.mode == NodeReduceMode::kRails) ++without_nodes_;
 }
 
 }  // namespace shoal::sim

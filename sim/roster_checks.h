@@ -7,8 +7,10 @@
 //                 scheduler write down says it of each element
 //   agreement     all ranks that get a result of an op, and are not lost, have the same bits, and are told the same
 //                 numbers of contributors
-//   goes on       in a group that goes on without lost ranks an op fails only where too few are left, or on a rank that
-//                 a fault hit
+//   goes on       in a group that goes on without lost ranks an op fails only where too few are left, on a rank that
+//                 a fault hit, or with rails on one of such a rank's node, and then the error says so
+//
+// With rails each part of a tensor is reduced by the rosters of its rail, whose ranks are the group's nodes.
 //   message       in another group the error names a rank that a fault hit, or that has left
 //   healing       an op ends within a lease and a second after its ranks have called it, all know of those that do not,
 //                 and faults have ended
@@ -28,6 +30,7 @@
 #include "absl/status/status.h"
 #include "core/bucket_plan.h"
 #include "core/ids.h"
+#include "core/node_parts.h"
 #include "core/partial_op.h"
 #include "core/roster.h"
 #include "sim/op_truth.h"
@@ -36,16 +39,23 @@
 
 namespace shoal::sim {
 
+// What one rail reduces of an op; without rails all of it.
+struct PartOfOp {
+  ElementRange elements;
+  BucketPlan chunks;  // of these elements
+};
+
 // An op on one of the ranks that called it.
 struct OpOfRoster {
   uint32_t run = 0;
-  GroupId group;
+  GroupId group;                  // the whole one
   std::string name;               // of the group, in its run
   std::vector<uint32_t> members;  // of the job, by rank of the group
   uint32_t rank = 0;
   uint64_t number = 0;
   OpPlan plan;
-  BucketPlan chunks;
+  SumOrder order;                // of all ranks
+  std::vector<PartOfOp> parts;   // by rail
   bool goes_on = false;
   bool scales_sums = false;
   bool was_hit = false;  // a fault has hit this rank, so that its ops may end anyhow
@@ -53,6 +63,9 @@ struct OpOfRoster {
 
 class RosterChecks {
  public:
+  // In the error of an op whose node is not in its group any more.
+  static constexpr char kNodeIsOut[] = "this rank is on that node, which is out of group";
+
   struct Ports {
     World* world;
     std::function<void(const std::string&)> fail;
@@ -64,8 +77,13 @@ class RosterChecks {
 
   RosterChecks(Ports ports, uint64_t healing_ns) : ports_(std::move(ports)), healing_ns_(healing_ns) {}
 
-  // A rank hears of an epoch of a group with so many ranks.
+  // Of a group with rails, which is named by its first one. Without rails it is its own.
+  void SawRail(GroupId group, size_t index, GroupId rail) { rails_[{group, index}] = rail; }
+  // A rank hears of an epoch of a group, or rail, with so many ranks.
   void SawRoster(GroupId group, Epoch epoch, uint32_t size, std::span<const std::byte> sealed);
+  // A fault has hit this rank of the job, or it leaves a group before the others: ops of its node's other ranks may end.
+  void MayEnd(uint32_t run, uint32_t member) { may_end_.insert({run, member}); }
+  bool AnyMayEnd(uint32_t run, const std::vector<uint32_t>& members) const;
   // All others know by then that this rank of the job is gone.
   void RankIsGone(uint32_t run, uint32_t member, uint64_t all_know_by_ns);
   void OpCalled(const OpOfRoster& op);
@@ -80,6 +98,9 @@ class RosterChecks {
   uint64_t whole() const { return whole_; }
   uint64_t mixed() const { return mixed_; }
   uint64_t fewer() const { return fewer_; }
+  // Of the two last, those with rails; and ops that ended since a rank of their node was gone.
+  uint64_t without_nodes() const { return without_nodes_; }
+  uint64_t left_alone() const { return left_alone_; }
   // That were written down, by each rank that did.
   uint64_t written_down() const { return written_down_.size(); }
 
@@ -97,10 +118,13 @@ class RosterChecks {
     std::map<uint32_t, Told> told;  // by rank
   };
 
-  Roster NewestRoster(const OpOfRoster& op) const;
+  // The newest roster of each of its rails has the rank, or its node.
+  bool IsIn(const OpOfRoster& op, uint32_t rank) const;
+  // Those that the rail has had.
+  std::vector<Roster> RostersOf(const OpOfRoster& op, size_t rail) const;
 
   void CheckTime(const OpOfRoster& op, const Truth& truth, const std::string& where);
-  void CheckFailure(const OpOfRoster& op, const absl::Status& status, const std::string& where) const;
+  void CheckFailure(const OpOfRoster& op, const absl::Status& status, const std::string& where);
   // Of the first rank that has this one.
   void CheckResult(const OpOfRoster& op, Contributors told, const std::vector<std::byte>& memory,
                    const std::string& where);
@@ -108,6 +132,8 @@ class RosterChecks {
   const Ports ports_;
   const uint64_t healing_ns_;
   std::map<std::pair<GroupId, Epoch>, Roster> rosters_;
+  std::map<std::pair<GroupId, size_t>, GroupId> rails_;  // by group and index
+  std::set<std::pair<uint32_t, uint32_t>> may_end_;      // by run and member
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;  // by run and member
   std::map<OpKey, Truth> truths_;
   // Of an op's chunks: where each ends, and how many contributions it may have.
@@ -117,6 +143,8 @@ class RosterChecks {
   uint64_t whole_ = 0;
   uint64_t mixed_ = 0;
   uint64_t fewer_ = 0;
+  uint64_t without_nodes_ = 0;
+  uint64_t left_alone_ = 0;
 };
 
 }  // namespace shoal::sim

@@ -24,6 +24,7 @@ struct SimOp {
   uint64_t reduced_elements = 0;    // of the own part; without other nodes all of it in one go
   uint64_t published_elements = 0;  // of the own part
   bool reduced = false;
+  std::vector<ContributedRange> published;  // of the own part, where nodes are counted
 };
 
 struct SimMember {
@@ -32,6 +33,7 @@ struct SimMember {
   bool came = false;
   bool met = false;
   bool left = false;
+  bool counts_nodes = false;
   bool may_advance = false;  // there may be something to do at its next Poll
   std::optional<DeviceMeeting> devices;
   std::optional<LocalGroupFailed> failure;
@@ -125,6 +127,7 @@ class SimLocalReduce : public LocalReduce {
     place.member().handle = group.group;
     place.member().came = true;
     place.member().devices = group.devices;
+    place.member().counts_nodes = group.counts_nodes;
     places_.insert_or_assign(group.group, place);
     node_->Stir(meeting);
   }
@@ -138,7 +141,8 @@ class SimLocalReduce : public LocalReduce {
     node_->Stir(place.meeting);
   }
 
-  void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) override {
+  void PublishPart(GroupHandle group, uint64_t ticket, ElementRange elements, uint32_t contributors) override {
+    const auto [first_element, element_count] = elements;
     const Place& place = places_.at(group);
     SimMember& member = place.member();
     for (uint64_t number = member.ended; number < member.ops.size() && !member.failure.has_value(); ++number) {
@@ -148,6 +152,8 @@ class SimLocalReduce : public LocalReduce {
       const size_t offset = op.op.codec.TensorBytes(first_element);
       std::memcpy(op.contribution.data() + offset, op.op.data + offset, op.op.codec.TensorBytes(element_count));
       op.published_elements = first_element + element_count - PartOf(*place.meeting, number, place.rank).first;
+      if (!member.counts_nodes) continue;
+      AddContributed({.first = first_element, .count = element_count, .contributors = contributors}, &op.published);
     }
     node_->Stir(place.meeting);
   }
@@ -344,8 +350,12 @@ class SimLocalReduce : public LocalReduce {
       if (rank == place.rank) continue;
       std::memcpy(op.data + offset, theirs.contribution.data() + offset, op.codec.TensorBytes(part.count));
     }
+    std::vector<ContributedRange> contributed;
+    for (const SimMember& member : meeting.members) {
+      for (const ContributedRange& range : member.ops[number].published) AddContributed(range, &contributed);
+    }
     ++own.ended;
-    Tell(LocalOpEnded{own.handle, op.ticket, absl::OkStatus()});
+    Tell(LocalOpEnded{own.handle, op.ticket, absl::OkStatus(), std::move(contributed)});
     return true;
   }
 

@@ -66,7 +66,10 @@ std::vector<scheduler::GroupFailure> AsFailures(const std::vector<GroupFailure>&
   std::vector<scheduler::GroupFailure> list;
   list.reserve(failures.size());
   for (const GroupFailure& failure : failures) {
-    list.push_back({.group = failure.group, .reason = failure.reason, .lacks_memory = failure.lacks_memory});
+    list.push_back({.group = failure.group,
+                    .reason = failure.reason,
+                    .lacks_memory = failure.lacks_memory,
+                    .others_go_on = failure.others_go_on});
   }
   return list;
 }

@@ -58,6 +58,8 @@ Report Simulate(const Profile& profile, size_t trace_lines) {
           .meetings_held = cluster.meetings_held(),
           .ops_with_fewer = cluster.roster_checks().fewer(),
           .ops_with_mixed = cluster.roster_checks().mixed(),
+          .ops_without_nodes = cluster.roster_checks().without_nodes(),
+          .ops_left_alone = cluster.roster_checks().left_alone(),
           .ops_written_down = cluster.roster_checks().written_down(),
           .excuses = checkers.excuses(),
           .meetings = cluster.fault_log().meetings(),

@@ -48,6 +48,8 @@ struct Report {
   uint64_t meetings_held = 0;                           // of their ranks, for another group
   uint64_t ops_with_fewer = 0;                          // ranks in all chunks than their group has
   uint64_t ops_with_mixed = 0;                          // in some chunks
+  uint64_t ops_without_nodes = 0;                       // of both: without whole nodes, in groups with rails
+  uint64_t ops_left_alone = 0;                          // that ended since a rank of their node was gone
   uint64_t ops_written_down = 0;                        // whose contributions ranks had written down
   std::array<uint64_t, kExcusableChecks> excuses = {};  // runs that each check was told to look away from
   FaultMeetings meetings;                               // of the faults

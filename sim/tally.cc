@@ -37,6 +37,8 @@ void Tally::Add(const Report& report) {
   meetings_held += report.meetings_held;
   ops_with_fewer += report.ops_with_fewer;
   ops_with_mixed += report.ops_with_mixed;
+  ops_without_nodes += report.ops_without_nodes;
+  ops_left_alone += report.ops_left_alone;
   ops_written_down += report.ops_written_down;
   for (size_t i = 0; i < excuses.size(); ++i) excuses[i] += report.excuses[i];
   meetings.Add(report.meetings);
@@ -84,6 +86,8 @@ std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
                    {"meetings_held", meetings_held},
                    {"ops_with_fewer", ops_with_fewer},
                    {"ops_with_mixed", ops_with_mixed},
+                   {"ops_without_nodes", ops_without_nodes},
+                   {"ops_left_alone", ops_left_alone},
                    {"ops_written_down", ops_written_down},
                    {"excuses", of_excuses},
                    {"faults", of_faults},

@@ -49,6 +49,8 @@ struct Tally {
   uint64_t meetings_held = 0;
   uint64_t ops_with_fewer = 0;
   uint64_t ops_with_mixed = 0;
+  uint64_t ops_without_nodes = 0;
+  uint64_t ops_left_alone = 0;
   uint64_t ops_written_down = 0;
   std::array<uint64_t, kExcusableChecks> excuses = {};
   FaultMeetings meetings;

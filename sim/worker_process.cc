@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/colocation.h"
 #include "core/node_parts.h"
@@ -19,7 +20,8 @@ constexpr uint64_t kClosesWithinNs = 4 * kNsPerMs;  // of its request for a grou
 
 std::vector<std::string> WorkerProcess::Place::Names() const {
   // A node that it has to itself names it as well.
-  if (!job.nodes.shares_nodes()) return {node};
+  // Which rank of an open job it will be, nobody knows before it has joined.
+  if (!job.nodes.shares_nodes() || job.is_open()) return {node};
   return {absl::StrCat("rank ", rank, " on ", node), absl::StrCat("rank ", rank, " of the job on ", node),
           absl::StrCat("rank ", rank, " of the job) on ", node),
           absl::StrCat("rank ", rank, " of job \"", job_name, "\" on node ", node)};
@@ -206,7 +208,10 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
   ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size(),
                             profile_.plans_flow ? info.credit_chunks : kMaxCreditChunks);
   ports_.checkers->SawMap(info.id, *info.map);
-  ports_.roster_checks->SawRoster(info.id, info.map->epoch(), info.size(), info.sealed_roster);
+  const bool has_rails = info.rail != nullptr;
+  ports_.roster_checks->SawRail(has_rails ? info.whole_group : info.id, has_rails ? info.local_rank() : 0, info.id);
+  ports_.roster_checks->SawRoster(info.id, info.map->epoch(), has_rails ? info.rail->size() : info.size(),
+                                  info.sealed_roster);
   group.info = std::make_shared<const GroupInfo>(info);
   NoteRosters();
   commands_.push_back(
@@ -218,8 +223,9 @@ void WorkerProcess::NoteRosters() {
   std::erase_if(rosters_told_, [this](const RosterTold& told) {
     const auto group = std::ranges::find(groups_, told.group, &Group::id);
     if (group == groups_.end()) return false;
-    if (group->info->node_reduce == NodeReduceMode::kFlat) {
-      ports_.roster_checks->SawRoster(told.group, told.epoch, group->info->size(), told.sealed);
+    const GroupInfo& info = group->info->rail == nullptr ? *group->info : *group->info->rail;
+    if (info.node_reduce != NodeReduceMode::kNodeAlone) {
+      ports_.roster_checks->SawRoster(told.group, told.epoch, info.size(), told.sealed);
     }
     return true;
   });
@@ -231,6 +237,7 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
     in_job_ = true;
     job_id_ = joined->joined->id;
     job_rank_ = joined->joined->rank;
+    if (was_hit_) MayEnd();
   } else if (const auto* group = std::get_if<GroupJoinEnded>(&outcome)) {
     if (!group->group.ok() && place_.job.is_open()) return OnRefusedGroup(group->group.status());
     if (!group->group.ok()) return GiveUp("join group", group->group.status());
@@ -314,7 +321,9 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
         ports_.checkers->MayFailFor(place_.run, "has left the group");
         ports_.checkers->MayFailFor(place_.run, "has closed it, and others go on");
         ports_.checkers->MayFailFor(place_.run, " closed the group");
+        ports_.checkers->MayFailFor(place_.run, " goes on without rank ");
         leaves_ = true;
+        MayEnd();
         group.over = true;
         break;
       }
@@ -394,7 +403,10 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
       membership_commands_.emplace_back(GroupEnded{group.id});
       if (!place_.job.is_open()) return GiveUp("open group", opened->status);
       group.over = true;
-      return ports_.roster_checks->Refused(place_.run, name(), was_hit_, opened->status);
+      const bool was_left_alone = absl::StrContains(opened->status.message(), RosterChecks::kNodeIsOut) &&
+                                  ports_.roster_checks->AnyMayEnd(place_.run, group.MembersOnNode());
+      MayEnd();
+      return ports_.roster_checks->Refused(place_.run, name(), was_hit_ || was_left_alone, opened->status);
     }
     group.opened = true;
     group.was_opened = true;

@@ -95,7 +95,7 @@ class WorkerProcess : public SimProcess {
   // Ops of its job may fail now, with an error that says that they wait for it.
   void MayBeWaitedFor();
   // Of an open job: a fault hits it, so that it may end anyhow; it ends as a lost rank, as a script does that raises.
-  void NoteHit() { was_hit_ = true; }
+  void NoteHit();
   void GiveUpAsLost();
   static constexpr char kGaveUp[] = "it gave up";
   void DisagreeOnce() { disagree_ = true; }
@@ -131,6 +131,9 @@ class WorkerProcess : public SimProcess {
     uint64_t ended_well = 0;
     uint64_t next_submit_ns = 0;
     uint64_t leaves_after = UINT64_MAX;  // ops, and with them its job
+
+    // Of the job, that are summed with this rank on its node.
+    std::vector<uint32_t> MembersOnNode() const;
   };
   struct RosterTold {
     GroupId group;
@@ -150,6 +153,8 @@ class WorkerProcess : public SimProcess {
   void WantMeeting();
   void TakeMeeting(Now now);
   void IsLost();
+  // Ops of the ranks of its node may end with its own.
+  void MayEnd();
   // The one that it has asked for.
   void OnRefusedGroup(const absl::Status& status);
   OpOfRoster OfRoster(const Group& group, uint64_t number, const OpPlan& plan) const;

@@ -19,8 +19,9 @@ bool IsPossible(const PartialOp& op, JobRank rank, const GroupState* group) {
   }
   if (op.ranges.empty()) return false;
   if (group == nullptr) return true;
-  const auto takes_part = [&](const ContributedRange& range) { return range.contributors <= group->ranks.size(); };
-  return std::ranges::find(group->ranks, rank) != group->ranks.end() && std::ranges::all_of(op.ranges, takes_part);
+  const std::vector<JobRank>& ranks = group->RanksOfWhole();
+  const auto takes_part = [&](const ContributedRange& range) { return range.contributors <= ranks.size(); };
+  return std::ranges::find(ranks, rank) != ranks.end() && std::ranges::all_of(op.ranges, takes_part);
 }
 
 // "op 41 of epoch 7: elements 0 to 4095 have the contributions of 4 ranks, 4096 to 9999 of 3".
@@ -42,10 +43,15 @@ std::string TextOf(const PartialOp& op) {
 
 std::string TextOfMissing(const GroupState& group) {
   std::vector<uint32_t> missing;
-  for (size_t i = 0; i < group.ranks.size(); ++i) {
-    if (group.lost.contains(group.ranks[i])) missing.push_back(static_cast<uint32_t>(i));
+  for (uint32_t i = 0; i < group.ranks.size(); ++i) {
+    if (!group.lost.contains(group.ranks[i])) continue;
+    if (!group.rail.has_value()) missing.push_back(i);
+    if (!group.rail.has_value()) continue;
+    // A rail's ranks are nodes, which are lost as a whole.
+    for (const Rank rank : group.rail->layout.RanksOfNode(i)) missing.push_back(rank.value());
   }
   if (missing.empty()) return "";
+  std::ranges::sort(missing);
   return absl::StrCat("; the group is without rank ", absl::StrJoin(missing, ", "), " now");
 }
 
@@ -63,7 +69,7 @@ void PartialOps::Hear(const Job& job, const Process& process, const std::vector<
     const GroupState* const group = open == nullptr ? nullptr : &open->state();
     if (!IsPossible(op, process.rank, group) || !IsNew(op.group, op.op)) continue;
     const std::string who = group == nullptr ? absl::StrCat("group ", op.group.value(), " of job \"", job.name, "\"")
-                                             : job.Describe(*group);
+                                             : job.DescribeGroup(group->name);
     actions->push_back(Observed{EventKind::kOpLacksRanks,
                                 who,
                                 absl::StrCat(TextOf(op), group == nullptr ? "" : TextOfMissing(*group)),

@@ -170,8 +170,9 @@ void GroupMoves::Move(const Job& job, JobGroup* group, NextMap next, Now now) {
                                         .map = next.plan.map,
                                         .all_committed = state.all_committed,
                                         .sealed_roster = state.sealed_roster}});
+  const char* const what = state.rail.has_value() ? " nodes" : " ranks";
   const std::string ranks =
-      roster.IsWhole() ? "" : absl::StrCat(" and ", roster.count(), " of its ", roster.size(), " ranks");
+      roster.IsWhole() ? "" : absl::StrCat(" and ", roster.count(), " of its ", roster.size(), what);
   decisions_.Record(
       EventKind::kGroupMoved, job.Describe(state),
       absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards", ranks, ": ", why), now,
@@ -183,8 +184,14 @@ void GroupMoves::OnRankLost(JobId id, const std::vector<GroupId>& groups, Now no
   if (job == nullptr) return;
   for (const GroupId group_id : groups) {
     // One that was its last rank's is gone with it.
-    JobGroup* const group = jobs_.At(id).groups.Find(group_id);
-    if (group != nullptr && group->GoesOn()) GoOnOrFail(*job, group, now);
+    const JobGroup* const group = job->groups.Find(group_id);
+    if (group != nullptr) AllRailsGoOnOrFail(*job, group->state().name, now);
+  }
+}
+
+void GroupMoves::AllRailsGoOnOrFail(const Job& job, const std::string& name, Now now) {
+  for (JobGroup* const rail : jobs_.At(job.id).groups.RailsOf(name)) {
+    if (rail->GoesOn()) GoOnOrFail(job, rail, now);
   }
 }
 
@@ -194,10 +201,11 @@ void GroupMoves::GoOnOrFail(const Job& job, JobGroup* group, Now now) {
   if (left >= group->state().min_ranks && roster.lost().size() <= Roster::kMaxLost) {
     return MoveIfNeeded(job, group, now);
   }
+  const char* const what = group->state().rail.has_value() ? " nodes" : " ranks";
   const std::string limit =
       left < group->state().min_ranks
-          ? absl::StrCat("it has ", left, " ranks left, and needs ", group->state().min_ranks)
-          : absl::StrCat("it has lost ", roster.lost().size(), " ranks, and goes on without ", Roster::kMaxLost);
+          ? absl::StrCat("it has ", left, what, " left, and needs ", group->state().min_ranks)
+          : absl::StrCat("it has lost ", roster.lost().size(), what, ", and goes on without ", Roster::kMaxLost);
   ends_.Fail(job, group->state(), absl::StrCat(group->wish(), "; ", limit), /*lacks_memory=*/false, now);
 }
 
@@ -205,15 +213,27 @@ void GroupMoves::OnRankLeft(const Job& job, const GroupState& group, const Repor
   if (group.gone.contains(report.rank) || report.left->value() >= group.ranks.size()) return;
   const JobRank left = group.ranks[report.left->value()];
   // Its own word may be on its way.
-  if (left != report.rank) OnRankGone(job, group.id, left, " has closed it, and others go on", now);
+  if (left == report.rank) return;
+  ends_.Close(job, group.id, left, now);
+  JobGroup* const goes_on = FindGoingOn(job, report.group, left);
+  if (goes_on == nullptr) return;
+  // It was done with all that it had called. So the ranks of its node may still get the results of that.
+  goes_on->LoseRank(left, absl::StrCat(job.Describe(left), " has closed it, and others go on"), now);
+  GoOnOrFail(job, goes_on, now);
 }
 
 void GroupMoves::OnRankGone(const Job& job, GroupId id, JobRank rank, const std::string& what, Now now) {
   ends_.Close(job, id, rank, now);
+  const JobGroup* const group = FindGoingOn(job, id, rank);
+  if (group == nullptr) return;
+  const std::string name = group->state().name;
+  jobs_.At(job.id).groups.LoseRank(id, rank, absl::StrCat(job.Describe(rank), what), now);
+  AllRailsGoOnOrFail(job, name, now);
+}
+
+JobGroup* GroupMoves::FindGoingOn(const Job& job, GroupId id, JobRank rank) {
   JobGroup* const group = jobs_.At(job.id).groups.Find(id);
-  if (group == nullptr || !group->GoesOn() || group->state().lost.contains(rank)) return;
-  group->LoseRank(rank, absl::StrCat(job.Describe(rank), what), now);
-  GoOnOrFail(job, group, now);
+  return group == nullptr || !group->GoesOn() || group->state().lost.contains(rank) ? nullptr : group;
 }
 
 void GroupMoves::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) {

@@ -38,8 +38,8 @@ class GroupMoves {
   // A rank of the job is lost that had these groups open: those that go on without it move, or fail where too few ranks
   // are left.
   void OnRankLost(JobId job, const std::vector<GroupId>& groups, Now now);
-  // A rank has no part any more in a group that goes on without lost ranks: it closes the group, and as in the other
-  // case. `what` goes after the rank's name.
+  // A rank has no part any more in a group that goes on without lost ranks, and with rails neither has its node: it
+  // closes the group, and as in the other case. `what` goes after the rank's name.
   void OnRankGone(const Job& job, GroupId id, JobRank rank, const std::string& what, Now now);
   // The server may have the memory now for groups that it refused.
   void OnMemoryFreed(ServerId server, Now now);
@@ -57,6 +57,10 @@ class GroupMoves {
 
   // It has lost a rank: it moves without it, or fails if too few are left.
   void GoOnOrFail(const Job& job, JobGroup* group, Now now);
+  // Likewise, with all rails of which it is one.
+  void AllRailsGoOnOrFail(const Job& job, const std::string& name, Now now);
+  // nullptr: it is gone, or does not go on without lost ranks, or has lost this one already.
+  JobGroup* FindGoingOn(const Job& job, GroupId id, JobRank rank);
   // A rank of the group says that another one has left it.
   void OnRankLeft(const Job& job, const GroupState& group, const ReportServer& report, Now now);
   void PublishServers(Now now);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
+#include "core/roster.h"
 #include "scheduler/machine/group_plan.h"
 
 namespace shoal::scheduler {
@@ -82,6 +83,7 @@ std::vector<GroupState> GroupOpener::NewRails(const GroupRound& round, const Rai
     for (const Rank rank : layout.RanksOfRail(index)) ranks.push_back(round.ranks[rank.value()]);
     GroupState& rail = rails.emplace_back(NewGroup(round, std::move(ranks)));
     rail.node_reduce = NodeReduceMode::kRails;
+    rail.min_ranks = MinNodes(round.MinRanks(), layout.ranks_per_node);
     rail.rail = {.first_rail = first, .index = index, .group_ranks = round.ranks, .layout = layout};
   }
   return rails;

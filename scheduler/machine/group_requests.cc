@@ -61,6 +61,12 @@ bool GroupRequests::AnswerAgain(RequestHandle handle, const JoinGroup& request, 
                                                          : absl::ResourceExhaustedError(group.failure));
     return true;
   }
+  if (group.lost.contains(request.rank)) {
+    decisions_.Answer(handle, absl::AbortedError(absl::StrCat(
+                                  "group \"", group.name, "\" goes on without ", job.Describe(request.rank),
+                                  ": it was lost or gave the group up, or another rank of its node did")));
+    return true;
+  }
   const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!map.ok()) {
     decisions_.AnswerNow(handle, map.status());
@@ -80,11 +86,22 @@ void GroupRequests::Answer(RequestHandle handle, const CloseGroups& request, Now
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return decisions_.Answer(handle, job.status());
   if (absl::Status status = CheckRequest(request); !status.ok()) return decisions_.AnswerNow(handle, status);
-  ends_.GiveUp(**job, request.rank, request.failures, now);
+  TakeFailures(**job, request.rank, request.failures, now);
   ends_.NoteAllCommitted(**job, request.rank, request.committed_groups);
   for (const GroupId group : request.groups) ends_.Close(**job, group, request.rank, now);
   GiveUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
   decisions_.Answer(handle, Done());
+}
+
+void GroupRequests::TakeFailures(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now) {
+  for (const GroupFailure& failure : failures) {
+    const JobGroup* const group = job.groups.Find(failure.group);
+    if (group == nullptr || !failure.others_go_on || !group->GoesOn()) {
+      ends_.GiveUp(job, rank, {failure}, now);
+    } else if (group->HasRank(rank) && !group->state().gone.contains(rank)) {
+      moves_.OnRankGone(job, failure.group, rank, absl::StrCat(": ", CleanText(failure.reason)), now);
+    }
+  }
 }
 
 void GroupRequests::GiveUp(const Job& job, JobRank rank, Incarnation incarnation,

@@ -29,6 +29,8 @@ class GroupRequests {
 
   void Answer(RequestHandle handle, const JoinGroup& request, Now now);
   void Answer(RequestHandle handle, const CloseGroups& request, Now now);
+  // The rank has given these groups up.
+  void TakeFailures(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now);
   // What the rank waits for no more: its requests that wait are answered, and groups that they opened are given up.
   void GiveUp(const Job& job, JobRank rank, Incarnation incarnation, const std::vector<GivenUpRequest>& requests,
               Now now);

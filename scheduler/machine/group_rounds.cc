@@ -111,7 +111,6 @@ uint64_t LeastKnown(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max
 }  // namespace
 
 NodeReduceDecision GroupRound::NodeReduce(const Job& its_job) const {
-  if (MinRanks() > 0) return {NodeReduceMode::kFlat, "it goes on without ranks that are lost", {}};
   std::vector<NodeReduceRank> members;
   members.reserve(waiters.size());
   for (const JobRank rank : ranks) {
@@ -120,7 +119,12 @@ NodeReduceDecision GroupRound::NodeReduce(const Job& its_job) const {
     const std::optional<NodeReduceRequest>& request = waiter->second.node_reduce;
     members.push_back({rank, its_job.workers.at(rank).state.node, request.has_value() ? &*request : nullptr});
   }
-  return DecideNodeReduce(ranks.size(), members);
+  NodeReduceDecision decision = DecideNodeReduce(ranks.size(), members);
+  // There a lost rank would take all others with it.
+  if (MinRanks() > 0 && decision.mode == NodeReduceMode::kNodeAlone) {
+    return {NodeReduceMode::kFlat, "its ranks are all on one node, and it goes on without those that are lost", {}};
+  }
+  return decision;
 }
 
 uint32_t GroupRound::MinServers() const {

@@ -129,9 +129,22 @@ std::vector<GroupId> JobGroups::CloseAllOf(JobRank rank) {
 void JobGroups::NoteLost(JobRank rank, const std::string& why, Now now) {
   const auto of_rank = of_rank_.find(rank);
   if (of_rank == of_rank_.end()) return;
-  for (const GroupId id : of_rank->second) {
-    JobGroup& group = groups_.at(id);
-    if (group.GoesOn()) group.LoseRank(rank, why, now);
+  const std::set<GroupId> open = of_rank->second;
+  for (const GroupId id : open) LoseRank(id, rank, why, now);
+}
+
+void JobGroups::LoseRank(GroupId id, JobRank rank, const std::string& why, Now now) {
+  JobGroup* const group = Find(id);
+  if (group == nullptr || !group->GoesOn()) return;
+  group->LoseRank(rank, why, now);
+  if (!group->state().rail.has_value()) return;
+  const auto& ranks = group->state().ranks;
+  const auto node = static_cast<size_t>(std::ranges::find(ranks, rank) - ranks.begin());
+  for (JobGroup* const rail : RailsOf(group->state().name)) {
+    const JobRank neighbour = rail->state().ranks[node];
+    if (rail == group || !rail->GoesOn() || rail->state().gone.contains(neighbour)) continue;
+    rail->LoseRank(neighbour, why, now);
+    Close(rail->state().id, neighbour);
   }
 }
 

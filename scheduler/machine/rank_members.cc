@@ -179,7 +179,7 @@ void RankMembers::Answer(RequestHandle handle, const LeaveJob& request, Now now)
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return decisions_.Answer(handle, job.status());
   if (absl::Status status = CheckRequest(request); !status.ok()) return decisions_.AnswerNow(handle, status);
-  ends_.GiveUp(**job, request.rank, request.failures, now);
+  groups_.TakeFailures(**job, request.rank, request.failures, now);
   groups_.GiveUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
   ends_.NoteAllCommitted(**job, request.rank, request.committed_groups);
   const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request, now);

@@ -189,6 +189,8 @@ struct GroupFailure {
   GroupId group;
   std::string reason;
   bool lacks_memory = false;  // then that is how the others' ops end, too
+  // It has lost its node's other ranks, or they have lost it: in a group that goes on the other nodes do so.
+  bool others_go_on = false;
 };
 
 // A JoinGroup request whose answer the rank does not wait for any more: the group that it opened is given up and

@@ -7,6 +7,10 @@ def of_loops(name: str) -> CxxTest:
     return CxxTest("lost_ranks_test", f"LostRanks.{name}")
 
 
+def of_nodes(name: str) -> CxxTest:
+    return CxxTest("rails_test", f"LostNodes.{name}")
+
+
 OPEN_OPS = of_loops("F23OpenOpsEndWithTheRanksThatAreLeft")
 
 ROSTER_MUTATIONS = [
@@ -32,8 +36,8 @@ ROSTER_MUTATIONS = [
         "mixed-op-is-written-down-as-one-range",
         "F23: the scheduler's events say of each element how many ranks contributed",
         (
-            "worker/machine/worker_op.cc",
-            "if (ranges->empty() || ranges->back().contributors != contributors) {",
+            "core/partial_op.h",
+            "if (ranges->empty() || ranges->back().contributors != added.contributors) {",
             "if (ranges->empty()) {",
         ),
         test=OPEN_OPS,
@@ -269,5 +273,37 @@ ROSTER_MUTATIONS = [
             "  return Fail(std::move(why), now, actions);\n",
         ),
         test=CxxTest("worker_machine_test", "WorkerFailure.ARankThatIsLostFromAGroupThatGoesOnTellsNobody"),
+    ),
+    mutation(
+        "lost-rank-leaves-its-node-in-the-other-rails",
+        "F23: with rails a lost rank takes its node out of all of them",
+        ("scheduler/machine/job_groups.cc", "  if (!group->state().rail.has_value()) return;\n", "  return;\n"),
+        test=CxxTest("scheduler_machine_test", "MachineRailsThatGoOnTest.ALostRankTakesItsNodeOutOfAllRails"),
+    ),
+    mutation(
+        "rank-left-alone-fails-the-group-on-all-nodes",
+        "F23: with rails the other nodes go on without the node of a lost rank",
+        (
+            "worker/machine/node_group.cc",
+            "  if (goes_on() && absl::IsUnavailable(event.status)) {\n",
+            "  if (goes_on() && absl::IsUnimplemented(event.status)) {\n",
+        ),
+        test=of_nodes("F23OpenOpsEndWithTheNodesThatAreLeftAndALoneRankIsTold"),
+    ),
+    mutation(
+        "rank-left-alone-tells-nobody",
+        "F23: with rails the scheduler hears of a node that is out, also where no rank is lost",
+        (
+            "worker/machine/node_group.cc",
+            "    actions->push_back(GroupFailure{.group = info_->id, .reason = cause, .others_go_on = true});\n",
+            "",
+        ),
+        test=CxxTest("worker_machine_test", "RailsThatGoOnTest.ARankOfTheNodeThatDiesEndsTheGroupOnThisNodeAlone"),
+    ),
+    mutation(
+        "op-counts-the-contributors-of-the-own-part-alone",
+        "F23: with rails an op tells the least and the most over all parts",
+        ("worker/local_reduce/host_local_group.cc", "  if (CountsNodes(op)) PublishRuns(op, publish_.round, piece);\n", ""),
+        test=of_nodes("F23OpenOpsEndWithTheNodesThatAreLeftAndALoneRankIsTold"),
     ),
 ]

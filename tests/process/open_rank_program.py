@@ -19,7 +19,7 @@ import sys
 import time
 from ctypes import byref, c_char_p, c_uint32, c_void_p
 
-from rank_program import GroupOptions, Library, Refused, WorkerOptions, all_reduce, make_input
+from rank_program import NODE_REDUCES, GroupOptions, Library, Refused, WorkerOptions, all_reduce, make_input
 
 COUNT = 300_000  # several chunks
 LARGE_COUNT = 6_553_600  # 25 MiB: a kill comes inside an op
@@ -40,6 +40,7 @@ class OpenRank:
             min_servers=1,
             min_ranks=options.min_ranks,
             identity=options.identity.encode(),
+            node_reduce=NODE_REDUCES[options.node_reduce],
         )
         library.call("shoal_worker_connect", byref(worker_options), byref(self.worker))
         library.handle.shoal_worker_rank.argtypes = [c_void_p]
@@ -101,6 +102,7 @@ def main() -> int:
     parser.add_argument("--identity", default="")
     parser.add_argument("--network-only", action="store_true")
     parser.add_argument("--net-device", default="")
+    parser.add_argument("--node-reduce", choices=NODE_REDUCES, default="off")
     options = parser.parse_args()
     try:
         rank = OpenRank(Library(options.library), options)

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/roster.h"
 #include "core/token.h"
 
 namespace shoal {
@@ -80,7 +81,8 @@ std::shared_ptr<const ShardMap> Cluster::NextMap() { return Map(Epoch(++epoch_))
 void Cluster::MoveGroup(uint64_t id) {
   std::vector<Rank> lost;
   for (uint32_t w = 0; options_.min_ranks > 0 && w < workers_.size(); ++w) {
-    if (workers_[w].loop == nullptr) lost.emplace_back(w);
+    const Rank place(w / rails());
+    if (workers_[w].loop == nullptr && (lost.empty() || lost.back() != place)) lost.push_back(place);
   }
   MoveGroup(id, std::move(lost));
 }
@@ -126,6 +128,7 @@ std::shared_ptr<GroupInfo> Cluster::MakeInfo(uint64_t id, const std::vector<uint
   const auto bytes = EncodeToken(token);
   auto info = std::make_shared<GroupInfo>();
   info->id = token.group;
+  info->whole_group = IdOf(id, 0);
   info->name = absl::StrCat("group-", id);
   info->rank = Rank(rank);
   info->job_ranks = std::vector<JobRank>(members.begin(), members.end());
@@ -141,6 +144,7 @@ std::shared_ptr<GroupInfo> Cluster::MakeInfo(uint64_t id, const std::vector<uint
   info->node_reduce = NodeReduceMode::kRails;
   auto rail = std::make_shared<GroupInfo>(*info);
   rail->rank = token.rank;
+  rail->min_ranks = MinNodes(info->min_ranks, rails());
   rail->job_ranks.clear();
   rail->nodes.clear();
   for (uint32_t in_rail = rank % rails(); in_rail < members.size(); in_rail += rails()) {

@@ -60,7 +60,7 @@ class Cluster {
   // count from 2.
   std::shared_ptr<const ShardMap> NextMap();
   // Gives the workers the next map; a group that goes on without lost ranks, that has all, goes on without those that
-  // were killed.
+  // were killed, and with rails without their nodes.
   void MoveGroup(uint64_t id);
   // The same, but without that worker.
   void MoveGroupWithout(uint64_t id, uint32_t worker);

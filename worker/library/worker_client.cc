@@ -302,7 +302,8 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .min_ranks = group.min_ranks,
                                 .scales_sums = group.scales_sums,
                                 .whole_op = group.whole_op,
-                                .node_reduce = NodeReduceRequestOf(node_reduce, CanNodeReduce(node_reduce))};
+                                .node_reduce = NodeReduceRequestOf(
+                                    node_reduce, CanNodeReduce(node_reduce, /*goes_on=*/group.min_ranks > 0))};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   if (!info->map->empty()) {
@@ -337,8 +338,11 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::OpenGroup(const std::
   return group;
 }
 
-bool WorkerClient::CanNodeReduce(NodeReduceChoice choice) {
+bool WorkerClient::CanNodeReduce(NodeReduceChoice choice, bool goes_on) {
   if (!can_node_reduce_) return false;
+  if (goes_on && (choice == NodeReduceChoice::kNccl || (choice == NodeReduceChoice::kAuto && options_.cuda))) {
+    return false;
+  }
   const bool takes_host_memory_only =
       choice == NodeReduceChoice::kAuto && options_.cuda && options_.local_world_size != 1;
   return !takes_host_memory_only || Nccl().ok();

@@ -158,8 +158,8 @@ class WorkerClient {
   absl::StatusOr<std::shared_ptr<CallerGroup>> OpenGroup(const std::shared_ptr<const GroupInfo>& info,
                                                          NodeReduceChoice choice, uint64_t deadline_ns);
   // Whether this rank may reduce with others on its node: with devices and without NCCL only if that was asked for by
-  // name, as the group takes no tensors on devices then. Any thread.
-  bool CanNodeReduce(NodeReduceChoice choice);
+  // name, as the group takes no tensors on devices then. `goes_on`: without lost ranks, which NCCL can't. Any thread.
+  bool CanNodeReduce(NodeReduceChoice choice, bool goes_on = false);
   // What this rank says to the others of the node; not OK: why it can't reduce among devices. Any thread.
   absl::StatusOr<DeviceMeeting> MeetingOnDevices(const GroupInfo& info, NodeReduceChoice choice);
   // Looked for when it is first needed, so that a program's own is loaded before. Any thread.

@@ -67,13 +67,17 @@ void HostLocalGroup::Start(const LocalOp& op, Events* events) {
   added.number = next_op_++;
   added.first_round = next_round_;
   next_round_ = added.end_round();
+  if (CountsNodes(added)) added.contributed.resize(size());
   if (recorder_ != nullptr) added.begun_ns = MonotonicNs();
 }
 
-void HostLocalGroup::PublishPart(uint64_t ticket, uint64_t first_element, uint64_t element_count) {
+void HostLocalGroup::PublishPart(uint64_t ticket, ElementRange elements, uint32_t contributors) {
   if (failure_.has_value()) return;
   for (Op& op : ops_) {
-    if (op.op.ticket == ticket) op.published_end = first_element + element_count;
+    if (op.op.ticket != ticket) continue;
+    op.published_end = elements.first + elements.count;
+    if (!CountsNodes(op)) continue;
+    AddContributed({.first = elements.first, .count = elements.count, .contributors = contributors}, &op.published);
   }
 }
 
@@ -272,8 +276,42 @@ uint64_t HostLocalGroup::Publish() {
   Op& op = *OpOf(publish_);
   const ElementRange piece = op.rounds.Piece(self(), publish_.round - op.first_round);
   if (piece.count > 0) CopyIn(op, piece, peers_.own_memory() + places_.ResultOffset(publish_.round));
+  if (CountsNodes(op)) PublishRuns(op, publish_.round, piece);
   Finish(&publish_, &op, kPublished);
   return op.op.codec.TensorBytes(piece.count);
+}
+
+void HostLocalGroup::PublishRuns(const Op& op, uint64_t round, ElementRange piece) {
+  NodeMemoryHeader::Runs& runs = peers_.own_header().runs[round % kSlots];
+  runs.count = 0;
+  const uint64_t end = piece.first + piece.count;
+  for (const ContributedRange& range : op.published) {
+    const uint64_t first = std::max(range.first, piece.first);
+    const uint64_t last = std::min(range.first + range.count, end);
+    if (range.first >= end) break;
+    if (first >= last) continue;
+    const auto elements = static_cast<uint32_t>(last - first);
+    if (runs.count < NodeMemoryHeader::kMostRuns) {
+      runs.runs[runs.count++] = {.elements = elements, .nodes = range.contributors};
+      continue;
+    }
+    NodeMemoryHeader::Run& rest = runs.runs.back();
+    rest = {.elements = rest.elements + elements, .nodes = std::min(rest.nodes, range.contributors)};
+  }
+}
+
+// What stands there may be anything: the piece's elements are told once, whatever it says.
+void HostLocalGroup::CollectRuns(uint32_t rank, uint64_t round, ElementRange piece, Op* op) {
+  NodeMemoryHeader::Runs runs;
+  std::memcpy(&runs, &peers_.header(rank).runs[round % kSlots], sizeof(runs));
+  std::vector<ContributedRange>& contributed = op->contributed[rank];
+  uint64_t done = 0;
+  for (uint32_t i = 0; i < std::min(runs.count, NodeMemoryHeader::kMostRuns) && done < piece.count; ++i) {
+    const uint64_t count = std::min<uint64_t>(runs.runs[i].elements, piece.count - done);
+    AddContributed({.first = piece.first + done, .count = count, .contributors = runs.runs[i].nodes}, &contributed);
+    done += count;
+  }
+  AddContributed({.first = piece.first + done, .count = piece.count - done, .contributors = 0}, &contributed);
 }
 
 bool HostLocalGroup::CanCollect() {
@@ -290,16 +328,27 @@ uint64_t HostLocalGroup::Collect(Events* events) {
     const uint32_t rank = (self() + i) % size();
     const ElementRange piece = op.rounds.Piece(rank, round - op.first_round);
     if (piece.count > 0) CopyOut(op, piece, peers_.memory(rank) + places_.ResultOffset(round));
+    if (piece.count > 0 && CountsNodes(op)) CollectRuns(rank, round, piece, &op);
     elements += piece.count;
   }
   const uint64_t bytes = op.op.codec.TensorBytes(elements);
   Finish(&collect_, &op, kCollected);
   if (collect_.round == op.end_round()) {
-    events->push_back(LocalOpEnded{op.op.group, op.op.ticket, absl::OkStatus()});
+    events->push_back(LocalOpEnded{op.op.group, op.op.ticket, absl::OkStatus(), TakeContributed(&op)});
     if (recorder_ != nullptr) Record(op, op.ended_ns[kCollected], /*failed=*/false);
     ops_.pop_front();
   }
   return bytes;
+}
+
+std::vector<ContributedRange> HostLocalGroup::TakeContributed(Op* op) {
+  std::vector<ContributedRange> ranges;
+  if (!CountsNodes(*op)) return ranges;
+  op->contributed[self()] = std::move(op->published);
+  for (const std::vector<ContributedRange>& part : op->contributed) {
+    for (const ContributedRange& range : part) AddContributed(range, &ranges);
+  }
+  return ranges;
 }
 
 OpRecord HostLocalGroup::RecordOf(const Op& op) const {

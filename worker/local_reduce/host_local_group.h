@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/partial_op.h"
 #include "net/flight_recorder.h"
 #include "reduce/reduce.h"
 #include "worker/local_reduce/local_reduce.h"
@@ -39,7 +40,7 @@ class HostLocalGroup {
   // As in the port. What happens is added to `events`.
   void Open(Events* events);
   void Start(const LocalOp& op, Events* events);
-  void PublishPart(uint64_t ticket, uint64_t first_element, uint64_t element_count);
+  void PublishPart(uint64_t ticket, ElementRange elements, uint32_t contributors);
   void Fail(const absl::Status& why, Events* events);
   void Close();
   std::vector<LocalRank> Missing() const;
@@ -60,6 +61,8 @@ class HostLocalGroup {
     uint64_t number = 0;                             // 0, 1, 2, ...
     uint64_t first_round = 0;                        // in the group's numbering
     uint64_t published_end = 0;                      // the end of what PublishPart was told of the own part
+    std::vector<ContributedRange> published;                 // where nodes are counted: what it was told
+    std::vector<std::vector<ContributedRange>> contributed;  // likewise, by rank: of the others' parts, as they come
     uint64_t begun_ns = 0;                           // with a recorder only
     std::array<uint64_t, kNodeCounters> ended_ns{};  // likewise, of stages; 0: not yet
 
@@ -84,6 +87,8 @@ class HostLocalGroup {
   bool HaveReached(NodeCounter counter, uint64_t rounds);
   bool IsSlotFree(NodeCounter reader, uint64_t round);
 
+  bool CountsNodes(const Op& op) const { return peers_.group().counts_nodes && op.op.other_nodes; }
+
   bool CanContribute();
   bool CanReduce();
   bool CanPublish();
@@ -93,6 +98,13 @@ class HostLocalGroup {
   uint64_t Reduce(Events* events);
   uint64_t Publish();
   uint64_t Collect(Events* events);
+
+  // Where nodes are counted: of the own piece of a round into the own slot, and of another rank's out of its slot.
+  void PublishRuns(const Op& op, uint64_t round, ElementRange piece);
+  void CollectRuns(uint32_t rank, uint64_t round, ElementRange piece, Op* op);
+
+  // Of a whole op, in the order of its elements.
+  std::vector<ContributedRange> TakeContributed(Op* op);
 
   OpRecord RecordOf(const Op& op) const;
   // InvalidArgument: two ranks say different things of the op.

@@ -35,8 +35,8 @@ class HostLocalReduce : public LocalReduce {
 
   void Start(const LocalOp& op) override { groups_.at(op.group)->Start(op, &pending_); }
 
-  void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) override {
-    groups_.at(group)->PublishPart(ticket, first_element, element_count);
+  void PublishPart(GroupHandle group, uint64_t ticket, ElementRange elements, uint32_t contributors) override {
+    groups_.at(group)->PublishPart(ticket, elements, contributors);
   }
 
   void Fail(GroupHandle group, const absl::Status& why) override { groups_.at(group)->Fail(why, &pending_); }

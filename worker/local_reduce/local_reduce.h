@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/node_parts.h"
 #include "worker/machine/local_op.h"
 #include "worker/machine/local_reduce_event.h"
 
@@ -46,8 +47,9 @@ class LocalReduce {
   virtual void Start(const LocalOp& op) = 0;
 
   // Says that the op's tensor has the result of these elements of the own part. Call it with consecutive ranges, and
-  // only for elements that LocalPartReduced has reported.
-  virtual void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) = 0;
+  // only for elements that LocalPartReduced has reported. `contributors`: in a group that counts nodes, how many of them
+  // have contributed to these elements; else 0.
+  virtual void PublishPart(GroupHandle group, uint64_t ticket, ElementRange elements, uint32_t contributors) = 0;
 
   // Ends the group here and on the other ranks; all hear of `why` with this rank as the culprit, the others also if
   // Close follows at once. LocalOpEnded of each open op follows.

@@ -69,10 +69,24 @@ struct NodeMemoryHeader {
     std::atomic<uint64_t> failed;
   };
 
+  // Where the group counts nodes (local_op.h): of how many nodes the result in a slot has the contributions, for so
+  // many of its elements, and so on. A place has no more chunks than that unless they are smaller than any that is
+  // chosen; then the last run is of the fewest nodes of all that are left.
+  static constexpr uint32_t kMostRuns = 64;
+  struct Run {
+    uint32_t elements;
+    uint32_t nodes;
+  };
+  struct alignas(64) Runs {
+    uint32_t count;
+    std::array<Run, kMostRuns> runs;
+  };
+
   std::array<Counter, kNodeCounters> counters;
   // Odd while the owner sleeps, or is about to: then whoever moves a counter rings.
   Counter sleeps;
   std::array<Record, kMaxOpsUnderWay> records;  // of op number % kMaxOpsUnderWay
+  std::array<Runs, kSlots> runs;                // of round % kSlots
   Devices devices;
 };
 

@@ -20,7 +20,7 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kNodeMagic = 0x6c61636f6c686c73;
-constexpr uint64_t kNodeLayoutVersion = 3;
+constexpr uint64_t kNodeLayoutVersion = 4;
 constexpr uint64_t kListenerNumber = 0;
 constexpr uint64_t kKnockAgainNumber = 1;
 constexpr int64_t kKnockAgainNs = 10'000'000;

@@ -120,7 +120,7 @@ void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
         local_op_started_ = true;
       },
       [this](LocalPublishAction& action) {
-        local_reduce_->PublishPart(action.group, action.ticket, action.elements.first, action.elements.count);
+        local_reduce_->PublishPart(action.group, action.ticket, action.elements, action.contributors);
       },
       [this](LocalFailAction& action) { local_reduce_->Fail(action.group, action.why); },
       [this](LocalCloseAction& action) { local_reduce_->Close(action.group); },

@@ -36,8 +36,7 @@ ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const
       sealed_roster_(info_->sealed_roster),
       links_(handle_, generation, info_->map, ops_.first(), &connections_),
       server_waits_(shared.server_waits, info_->id, *info_->map),
-      partial_ops_(*shared.partial_ops),
-      told_contributors_(info_->size()),
+      partial_ops_(shared.partial_ops, info_->id, info_->size()),
       results_(&staging_, info_->size()) {
   tally_.NoteEpoch(links_.epoch());
 }
@@ -398,14 +397,31 @@ void ChunkFlow::ReportOp(WorkerOp* op, const absl::Status& status, Now now, Work
 }
 
 void ChunkFlow::NotePartialOp(const WorkerOp& op) {
-  if (failed() || info_->is_rail()) return;
+  if (failed() || op.chunk_count() == 0) return;
+  const ElementRange all = {.first = 0, .count = op.layout().element_count()};
+  if (info_->is_rail()) {
+    if (info_->min_ranks > 0) contributed_[op.number()] = op.ContributedRanges(all, info_->size());
+    return;
+  }
   const Contributors contributors = op.ContributorsOf(info_->size());
-  const uint32_t of_all = contributors.least == contributors.most ? contributors.least : 0;
-  if (op.chunk_count() == 0 || (of_all != 0 && of_all == told_contributors_)) return;
-  told_contributors_ = of_all;
-  PartialOp partial = {.group = info_->id, .epoch = links_.epoch(), .op = op.number()};
-  partial.is_cut = !op.ContributedRanges(info_->size(), &partial.ranges);
-  partial_ops_.Put(std::move(partial));
+  if (!partial_ops_.Differs(contributors.least, contributors.most)) return;
+  partial_ops_.Tell(links_.epoch(), op.number(), op.ContributedRanges(all, info_->size()));
+}
+
+std::vector<ContributedRange> ChunkFlow::ContributedRanges(OpNumber number, ElementRange elements) const {
+  if (const WorkerOp* const op = ops_.Find(number); op != nullptr) {
+    return op->ContributedRanges(elements, info_->size());
+  }
+  std::vector<ContributedRange> ranges;
+  const auto ended = contributed_.find(number);
+  if (ended == contributed_.end()) return ranges;
+  const uint64_t end = elements.first + elements.count;
+  for (const ContributedRange& each : ended->second) {
+    const uint64_t first = std::max(each.first, elements.first);
+    const uint64_t last = std::min(each.first + each.count, end);
+    if (first < last) AddContributed({.first = first, .count = last - first, .contributors = each.contributors}, &ranges);
+  }
+  return ranges;
 }
 
 void ChunkFlow::AdvanceWatermark(Now now) {

@@ -10,9 +10,11 @@
 #define SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "core/frame.h"
@@ -94,6 +96,10 @@ class ChunkFlow {
   void SendCommitNotes(WorkerActions* actions);
   // So many elements of the op's contribution are there (WorkerOp). An op that has ended is not looked for.
   void SetReadyElements(OpNumber number, uint64_t elements);
+  // Of a rail of a group that goes on without lost ranks: how many nodes' contributions these elements of the op have,
+  // whose results are there. Once all of them were asked for, it may be forgotten.
+  std::vector<ContributedRange> ContributedRanges(OpNumber number, ElementRange elements) const;
+  void ForgetContributed(OpNumber number) { contributed_.erase(number); }
   // As OpQueue's.
   const WorkerOp* FindOverdue(uint64_t now_ns) { return ops_.FindOverdue(now_ns); }
   // True: an op is open, and a line about the wait for the oldest is due now.
@@ -194,8 +200,9 @@ class ChunkFlow {
   std::vector<std::byte> sealed_roster_;  // of the epoch (GroupInfo)
   EpochLinks links_;
   GroupServerWaits server_waits_;
-  PartialOpBook& partial_ops_;
-  uint32_t told_contributors_;  // of all elements of the op that was told last; 0: they differed
+  GroupPartialOps partial_ops_;  // not of a rail
+  // Of a rail: of ops that have ended, and that nobody has asked for since.
+  std::map<OpNumber, std::vector<ContributedRange>> contributed_;
   RetiredLinks retired_;
   ResultKeeper results_;
   uint64_t commit_note_at_ns_ = kNoDeadline;

@@ -35,7 +35,7 @@ struct GroupInfo {
   double busiest_port = 1;         // core/flow_plan.h
   double busiest_link = 1;         // core/flow_plan.h
   WireFormat wire = WireFormat::kAsIs;
-  // Above 0: it goes on without ranks that are lost, as long as so many are left.
+  // Above 0: it goes on without ranks that are lost, as long as so many are left. (A rail: without nodes.)
   uint32_t min_ranks = 0;
   bool scales_sums = false;      // a sum without the contributions of some is scaled up to all of the group
   bool whole_op = false;         // an op whose chunks have different contributors is repeated

@@ -39,6 +39,8 @@ struct LocalGroup {
   GroupId id;         // of the whole group or, with rails, of the own one: for records
   // This rank can reduce tensors on devices with the others. What local rank 0 says is told to all.
   std::optional<DeviceMeeting> devices = std::nullopt;
+  // The group goes on without nodes that are lost: what is published says how many of them have contributed.
+  bool counts_nodes = false;
 };
 
 struct LocalOp {

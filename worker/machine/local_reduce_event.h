@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "core/partial_op.h"
 #include "worker/machine/local_op.h"
 
 namespace shoal {
@@ -35,6 +37,9 @@ struct LocalOpEnded {
   GroupHandle group;
   uint64_t ticket = 0;
   absl::Status status;
+  // Where it is over well, in a group that counts nodes: what all ranks have published of them, of the whole tensor,
+  // from element 0 on without a gap.
+  std::vector<ContributedRange> contributed = {};
 };
 
 // The local group can't go on. LocalOpEnded of each of its ops follows with the same status; then it wants Close alone.

@@ -20,6 +20,7 @@ NodeGroup::NodeGroup(const OpenGroupCommand& command, uint16_t generation, const
       own_devices_(command.devices),
       tally_(*shared.tally),
       ops_(info_->id),
+      partial_ops_(shared.partial_ops, info_->whole_group, info_->size()),
       open_wait_(now.monotonic_ns, command.deadline_ns),
       next_line_ns_(open_wait_.due_ns()) {
   if (info_->rail == nullptr) return;
@@ -36,7 +37,8 @@ void NodeGroup::Open(Now now, WorkerActions* actions) {
                                       .rank = LocalRank(info_->local_rank()),
                                       .size = info_->local_size(),
                                       .id = info_->id,
-                                      .devices = own_devices_}});
+                                      .devices = own_devices_,
+                                      .counts_nodes = goes_on()}});
   if (rail_ != nullptr) rail_->Open(now, actions);
 }
 
@@ -90,6 +92,35 @@ void NodeGroup::FailAsOthers(absl::Status why, Now now, WorkerActions* actions) 
   BreakOff(std::move(why), now, actions);
 }
 
+void NodeGroup::GiveUp(absl::Status why, Now now, WorkerActions* actions) {
+  if (!goes_on()) return Fail(std::move(why), now, actions);
+  if (failed() || closed()) return;
+  // To the ranks of this node it says that this one is gone.
+  actions->push_back(LocalFailAction{handle_, absl::UnavailableError(why.message())});
+  const std::string cause(why.message());
+  LeaveRail(cause, std::move(why), now, actions);
+}
+
+// The scheduler has to know: no server misses a rank that is there. It has told what made the rail give up by itself.
+void NodeGroup::LeaveRail(const std::string& cause, absl::Status why, Now now, WorkerActions* actions) {
+  if (!rail_->gave_up()) {
+    actions->push_back(GroupFailure{.group = info_->id, .reason = cause, .others_go_on = true});
+    rail_->GiveUp(why, now, actions);
+  }
+  BreakOff(std::move(why), now, actions);
+}
+
+absl::Status NodeGroup::NodeIsOut(const std::string& cause) const {
+  return absl::AbortedError(absl::StrCat(cause, "; this rank is on that node, which is out of group \"", info_->name,
+                                         "\": the other nodes go on without it"));
+}
+
+void NodeGroup::NoteLost(const RankLostCommand& lost) {
+  const auto is_lost = [&](Rank rank) { return info_->job_ranks[rank.value()] == lost.job_rank; };
+  if (!lost_of_node_.ok() || std::ranges::none_of(info_->local_ranks, is_lost)) return;
+  lost_of_node_ = RankLostError(lost.job_rank, lost.node, lost.reason);
+}
+
 void NodeGroup::Close(Now now, WorkerActions* actions) {
   close_requested_ = true;
   close_commanded_ = true;
@@ -101,7 +132,7 @@ void NodeGroup::Close(Now now, WorkerActions* actions) {
 
 void NodeGroup::Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) {
   close_requested_ = true;
-  if (!ops_.empty() || opening()) Fail(absl::CancelledError("the worker is closing"), now, actions);
+  if (!ops_.empty() || opening()) GiveUp(absl::CancelledError("the worker is closing"), now, actions);
   if (rail_ != nullptr) rail_->Shutdown(deadline_ns, now, actions);
   CloseIfDone(now, actions);
 }
@@ -135,6 +166,7 @@ void NodeGroup::OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* act
   if (op == nullptr) return;
   if (rail_ != nullptr) {
     PartOf(op->number()).node_ended = ended.status;
+    PartOf(op->number()).contributed = ended.contributed;
     return FollowRail(now, actions);
   }
   EndOp(op, ended.status, now, actions);
@@ -160,6 +192,11 @@ void NodeGroup::OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* 
   // not met this one do not know.
   const LocalRank own(info_->local_rank());
   // Whoever hears it is told by whom: this rank's own words do without its name.
+  // A rank of this node that is gone takes the node out of the group, and nothing else.
+  if (goes_on() && absl::IsUnavailable(event.status)) {
+    const std::string cause(why.message());
+    return LeaveRail(cause, NodeIsOut(cause), now, actions);
+  }
   const absl::Status told = event.culprit == own ? absl::Status(why.code(), event.status.message()) : why;
   if (rail_ != nullptr) {
     rail_->Fail(told, now, actions);
@@ -226,20 +263,38 @@ void NodeGroup::PublishResults(WorkerActions* actions) {
     if (landed > part.published && op.on_device()) {
       actions->push_back(DeviceCopiesOverAction{op.command().ticket});
     } else if (landed > part.published) {
-      actions->push_back(LocalPublishAction{
-          .group = handle_,
-          .ticket = op.command().ticket,
-          .elements = {.first = part.elements.first + part.published, .count = landed - part.published}});
+      Publish(op, {.first = part.published, .count = landed - part.published}, actions);
     }
     part.published = landed;
     const bool is_whole = landed == part.elements.count;
+    if (is_whole) rail_->ForgetContributed(op.number());
     if (op.number() == first_unpublished_ && is_whole) first_unpublished_ = OpNumber(number + 1);
+  }
+}
+
+void NodeGroup::Publish(const WorkerOp& op, ElementRange of_part, WorkerActions* actions) {
+  const uint64_t first = PartOf(op.number()).elements.first;
+  const auto publish = [&](ElementRange elements, uint32_t contributors) {
+    actions->push_back(LocalPublishAction{.group = handle_,
+                                          .ticket = op.command().ticket,
+                                          .elements = {.first = first + elements.first, .count = elements.count},
+                                          .contributors = contributors});
+  };
+  if (!goes_on()) return publish(of_part, 0);
+  for (const ContributedRange& range : rail_->ContributedRanges(op.number(), of_part)) {
+    publish({.first = range.first, .count = range.count}, range.contributors);
   }
 }
 
 void NodeGroup::FollowRail(Now now, WorkerActions* actions) {
   if (rail_ == nullptr || closed()) return;
-  if (!rail_->failure().ok()) FailAsOthers(rail_->failure(), now, actions);
+  if (rail_->gave_up() && !failed()) {
+    const std::string cause((lost_of_node_.ok() ? rail_->failure() : lost_of_node_).message());
+    actions->push_back(LocalFailAction{handle_, absl::UnavailableError(cause)});
+    LeaveRail(cause, NodeIsOut(cause), now, actions);
+  } else if (!rail_->failure().ok()) {
+    FailAsOthers(rail_->failure(), now, actions);
+  }
   if (!failed()) {
     OpenIfReady(actions);
     PublishResults(actions);
@@ -340,6 +395,8 @@ absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
   const JobRank rank = info_->job_ranks[culprit.value()];
   const std::string& node = info_->nodes[culprit.value()];
   const absl::string_view why = event.status.message();
+  // It tells of another rank that is gone.
+  if (goes_on() && absl::IsUnavailable(event.status) && BeginsWithARank(*info_, why)) return absl::AbortedError(why);
   if (absl::IsUnavailable(event.status)) return RankLostError(rank, node, why);
   const absl::StatusCode code = LacksMemory(event.status) ? event.status.code() : absl::StatusCode::kAborted;
   if (BeginsWithARank(*info_, why)) return absl::Status(code, why);
@@ -403,11 +460,30 @@ void NodeGroup::EndOp(WorkerOp* op, const absl::Status& status, Now now, WorkerA
     told = FailureOfOp(failed() ? failure_ : status, OpOfGroup(*info_, *op));
   }
   op->Report();
-  actions->push_back(tally_.CountOp(op->command(), told, now));
+  OpDone done = tally_.CountOp(op->command(), told, now);
+  if (told.ok() && goes_on() && op->layout().element_count() > 0) done.contributors = TakeContributors(*op);
+  actions->push_back(std::move(done));
   const uint64_t first = ops_.first().value();
   ops_.DropReported([](const WorkerOp&) {});
   if (rail_ != nullptr) parts_.erase(parts_.begin(), parts_.begin() + (ops_.first().value() - first));
   if (ops_.empty() && !opening()) next_line_ns_ = kNoDeadline;
+}
+
+// A node's sum has the contributions of all its ranks.
+Contributors NodeGroup::TakeContributors(const WorkerOp& op) {
+  Contributors contributors = {.least = info_->size(), .most = 0};
+  std::vector<ContributedRange> ranges;
+  for (ContributedRange range : PartOf(op.number()).contributed) {
+    // It comes out of memory that other processes write to.
+    range.contributors = std::clamp(range.contributors, 1u, rail_->info().size()) * info_->local_size();
+    contributors.least = std::min(contributors.least, range.contributors);
+    contributors.most = std::max(contributors.most, range.contributors);
+    AddContributed(range, &ranges);
+  }
+  if (partial_ops_.Differs(contributors.least, contributors.most)) {
+    partial_ops_.Tell(rail_->epoch(), op.number(), std::move(ranges));
+  }
+  return contributors;
 }
 
 void NodeGroup::CloseIfDone(Now now, WorkerActions* actions) {

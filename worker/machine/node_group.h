@@ -8,7 +8,9 @@
 //
 // It is open when all ranks of the node have met and the rail is open, at the latest by its deadline. A rank that is
 // gone or fails the group, ranks that disagree, and a deadline fail it as a whole, on the node and in the rail: every
-// op ends with the same reason, as soon as its memory is free, and the other ranks hear of it. The orderly end waits
+// op ends with the same reason, as soon as its memory is free, and the other ranks hear of it. Of a group that goes on
+// without lost ranks a rank that is gone takes its node out, and the others' rails move to an epoch without that node:
+// the ranks that it leaves alone end the group on this node only, and tell the scheduler. The orderly end waits
 // for this rank's ops, and for its rail: the ranks of the node go on without it.
 //
 // Tensors on devices do not go through the port: their streams reduce within the node before the rail, and gather after
@@ -25,12 +27,13 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "core/node_parts.h"
 #include "core/now.h"
+#include "core/partial_op.h"
 #include "core/wait_report.h"
 #include "worker/machine/any_group.h"
 #include "worker/machine/local_op.h"
@@ -61,7 +64,9 @@ class NodeGroup final : public AnyGroup {
   absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) override;
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
   void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) override;
-  void GiveUp(absl::Status why, Now now, WorkerActions* actions) override { Fail(std::move(why), now, actions); }
+  void GiveUp(absl::Status why, Now now, WorkerActions* actions) override;
+  // Of a group that goes on: the scheduler says that this rank is gone. What comes of it, the rail is told.
+  void NoteLost(const RankLostCommand& lost);
   void Close(Now now, WorkerActions* actions) override;
   void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) override;
 
@@ -87,9 +92,12 @@ class NodeGroup final : public AnyGroup {
     ElementRange elements;                   // of the tensor
     uint64_t published = 0;                  // the node's other ranks, or the device, know of so many results
     std::optional<absl::Status> node_ended;  // how; else the reduction within the node still uses the op's memory
+    std::vector<ContributedRange> contributed = {};  // of the whole tensor, once the node has ended
   };
 
   bool opening() const { return state_ == State::kOpening; }
+  // Without nodes that are lost.
+  bool goes_on() const { return rail_ != nullptr && info_->min_ranks > 0; }
   void OpenIfReady(WorkerActions* actions);
 
   // ---- the rail, if there is one ----
@@ -104,8 +112,15 @@ class NodeGroup final : public AnyGroup {
   // From the start of the op's part: so many results that others may have.
   uint64_t ResultsToPublish(const WorkerOp& op);
   void PublishResults(WorkerActions* actions);
+  // These elements, from the start of the op's part.
+  void Publish(const WorkerOp& op, ElementRange of_part, WorkerActions* actions);
   // What follows from what happened to the rail, which may be nothing.
   void FollowRail(Now now, WorkerActions* actions);
+
+  // The group ends on this node alone. `cause`: for the scheduler.
+  void LeaveRail(const std::string& cause, absl::Status why, Now now, WorkerActions* actions);
+  // Of an op that has ended well, in a group that goes on: how many ranks have contributed. Tells it where it is news.
+  Contributors TakeContributors(const WorkerOp& op);
 
   void EndOpsOnDevices(Now now, WorkerActions* actions);
   // The failure of the group, whoever brought it about.
@@ -124,6 +139,8 @@ class NodeGroup final : public AnyGroup {
   std::string WaitForOp(WorkerOp* op, std::span<const LocalRank> missing, Now now) const;
   // In the words for callers and the rail.
   absl::Status WhatFailed(const LocalGroupFailed& event) const;
+  // `cause` names the rank of this node that is gone.
+  absl::Status NodeIsOut(const std::string& cause) const;
   std::string NotOpen(std::span<const LocalRank> missing) const;
   std::string NotDone(const WorkerOp& op, std::span<const LocalRank> missing, Now now) const;
 
@@ -142,7 +159,9 @@ class NodeGroup final : public AnyGroup {
   bool close_commanded_ = false;  // by the caller, who waits for GroupClosed
   bool rail_closes_ = false;
   bool asked_ = false;  // who is missing; the answer comes at once
+  absl::Status lost_of_node_;  // not OK: the first rank of this node that is lost, as the scheduler says
   OpQueue ops_;
+  GroupPartialOps partial_ops_;
   std::unique_ptr<WorkerGroup> rail_;  // null: all ranks are on this node
   std::deque<Part> parts_;             // with a rail: of each of `ops_`
   OpNumber first_unpublished_;         // ops before this one are published as a whole

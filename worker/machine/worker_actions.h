@@ -108,7 +108,8 @@ struct LocalStartAction {
 struct LocalPublishAction {
   GroupHandle group;
   uint64_t ticket = 0;
-  ElementRange elements;  // of the tensor
+  ElementRange elements;      // of the tensor
+  uint32_t contributors = 0;  // as PublishPart has it
 };
 
 struct LocalFailAction {

@@ -18,6 +18,16 @@ Roster RosterOf(const GroupInfo& info) {
   return DecodeRoster(info.size(), info.sealed_roster).value_or(Roster(info.size()));
 }
 
+// The others go on without this rank. Of a rail they do so without its node, whatever rank of that was lost.
+absl::Status LeftOut(const GroupInfo& info) {
+  if (info.is_rail()) {
+    return absl::AbortedError(absl::StrCat(RankOnNode(info, info.rank),
+                                           " is left out, since a rank of its node was lost or gave the group up"));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(RankOnNode(info, info.rank), " was taken for lost; the others go on"));
+}
+
 }  // namespace
 
 WorkerGroup::WorkerGroup(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared, Now now)
@@ -73,10 +83,7 @@ void WorkerGroup::MoveTo(const MoveGroupCommand& next, Now now, WorkerActions* a
   if (failed() || next.map->epoch() <= newest) return;
   const absl::StatusOr<Roster> roster = DecodeRoster(info().size(), next.sealed_roster);
   if (!roster.ok() || !roster->Has(info().rank)) {
-    return GiveUp(roster.ok() ? absl::FailedPreconditionError(absl::StrCat(RankOnNode(info(), info().rank),
-                                                                           " was taken for lost; the others go on"))
-                              : roster.status(),
-                  now, actions);
+    return GiveUp(roster.ok() ? LeftOut(info()) : roster.status(), now, actions);
   }
   next_ = next;
   next_roster_ = *roster;
@@ -107,7 +114,8 @@ void WorkerGroup::FailIfTooFew(Now now, WorkerActions* actions) {
   const std::span<const Rank> listed = std::span(closed).first(std::min(closed.size(), kMaxMissingRanks));
   const std::string what = info().min_ranks > 0 ? " closed the group or were lost" : " closed the group";
   Fail(absl::AbortedError(absl::StrCat(RanksOnNodes(info(), listed, static_cast<uint32_t>(closed.size())), what,
-                                       "; it has ", roster_.count(), " ranks left, and needs ", needed)),
+                                       "; it has ", roster_.count(), info().is_rail() ? " nodes" : " ranks",
+                                       " left, and needs ", needed)),
        now, actions);
 }
 
@@ -422,6 +430,7 @@ void WorkerGroup::FailAsOthers(absl::Status why, Now now, WorkerActions* actions
 void WorkerGroup::GiveUp(absl::Status why, Now now, WorkerActions* actions) {
   if (info().min_ranks == 0) return Fail(std::move(why), now, actions);
   if (failed() || closed()) return;
+  gave_up_ = true;
   End(std::move(why), now, actions);
 }
 

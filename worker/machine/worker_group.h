@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "core/frame.h"
@@ -55,6 +56,13 @@ class WorkerGroup final : public AnyGroup {
   const WorkerOp* FindOp(OpNumber number) const { return flow_.ops().Find(number); }
   // The newest op with a chunk that has landed; 0: none.
   OpNumber newest_result() const { return flow_.newest_result(); }
+  // It has ended on this rank alone: the others go on.
+  bool gave_up() const { return gave_up_; }
+  // As ChunkFlow's.
+  std::vector<ContributedRange> ContributedRanges(OpNumber op, ElementRange elements) const {
+    return flow_.ContributedRanges(op, elements);
+  }
+  void ForgetContributed(OpNumber op) { flow_.ForgetContributed(op); }
   // Chunks whose results are kept for ranks that may not have them yet.
   size_t retained_results() const { return flow_.retained_results(); }
   GroupDescription Description() const { return GroupDescription(&flow_, &connections_); }
@@ -159,6 +167,7 @@ class WorkerGroup final : public AnyGroup {
   WorkerTally& tally_;
   State state_ = State::kOpening;
   bool was_open_ = false;
+  bool gave_up_ = false;
   bool told_all_committed_ = false;
   bool closed_all_committed_ = false;
   bool close_requested_ = false;  // by whatever means

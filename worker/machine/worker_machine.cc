@@ -48,7 +48,7 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
     if (failure.group == command.info->id) cell.group->FailAsOthers(failure.reason, now, actions);
   }
   std::erase_if(early_failures_, [&](const GiveGroupUpCommand& each) { return each.group == command.info->id; });
-  for (const RankLostCommand& lost : lost_ranks_) LoseRank(lost, cell.group.get(), now, actions);
+  for (const RankLostCommand& lost : lost_ranks_) LoseRank(lost, &cell, now, actions);
   DropClosed(command.group);
   TryConnections(now, actions);
 }
@@ -158,16 +158,20 @@ void WorkerMachine::OnEvent(const CloseGroupCommand& command, Now now, WorkerAct
 }
 
 void WorkerMachine::OnEvent(const RankLostCommand& command, Now now, WorkerActions* actions) {
-  for (const uint16_t handle : open_groups_) LoseRank(command, groups_[handle].group.get(), now, actions);
+  for (const uint16_t handle : open_groups_) LoseRank(command, &groups_[handle], now, actions);
   if (lost_ranks_.size() >= kMaxEarlyNews) lost_ranks_.pop_front();
   lost_ranks_.push_back(command);
   DropClosed();
 }
 
-void WorkerMachine::LoseRank(const RankLostCommand& lost, AnyGroup* group, Now now, WorkerActions* actions) {
+void WorkerMachine::LoseRank(const RankLostCommand& lost, GroupCell* cell, Now now, WorkerActions* actions) {
+  AnyGroup* const group = cell->group.get();
   // Other groups may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
   // One that goes on without it is told so by its next map, or that it can't.
-  if (group->info().min_ranks > 0) return;
+  if (group->info().min_ranks > 0) {
+    if (cell->on_node != nullptr) cell->on_node->NoteLost(lost);
+    return;
+  }
   const std::vector<JobRank>& ranks = group->info().job_ranks;
   if (std::find(ranks.begin(), ranks.end(), lost.job_rank) == ranks.end()) return;
   group->FailAsOthers(RankLostError(lost.job_rank, lost.node, lost.reason), now, actions);

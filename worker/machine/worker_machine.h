@@ -114,7 +114,7 @@ class WorkerMachine {
   // The newest map that the scheduler told before the group was open.
   void TakeEarlyMove(GroupId id, WorkerGroup* group, Now now, WorkerActions* actions);
   // The group fails if the rank is one of its own.
-  static void LoseRank(const RankLostCommand& lost, AnyGroup* group, Now now, WorkerActions* actions);
+  static void LoseRank(const RankLostCommand& lost, GroupCell* cell, Now now, WorkerActions* actions);
   template <typename Visit>
   void ForEachOnServers(Visit visit) const {
     for (const uint16_t handle : open_groups_) {

@@ -52,17 +52,21 @@ Contributors WorkerOp::ContributorsOf(uint32_t size) const {
   return {.least = least, .most = most};
 }
 
-bool WorkerOp::ContributedRanges(uint32_t size, std::vector<ContributedRange>* ranges) const {
-  ranges->clear();
-  for (ChunkNumber chunk(0); chunk.value() < chunk_count(); chunk = ChunkNumber(chunk.value() + 1)) {
-    const uint32_t contributors = ContributorsOf(chunk, size);
-    if (ranges->empty() || ranges->back().contributors != contributors) {
-      if (ranges->size() == kMostContributedRanges) return false;
-      ranges->push_back({.first = layout().plan().FirstElement(chunk), .contributors = contributors});
-    }
-    ranges->back().count += layout().plan().ElementCount(chunk);
+std::vector<ContributedRange> WorkerOp::ContributedRanges(ElementRange elements, uint32_t size) const {
+  std::vector<ContributedRange> ranges;
+  if (contributors_.empty()) {
+    AddContributed({.first = elements.first, .count = elements.count, .contributors = size}, &ranges);
+    return ranges;
   }
-  return true;
+  const BucketPlan& plan = layout().plan();
+  for (auto chunk = static_cast<uint32_t>(elements.first / plan.elements_per_chunk); chunk < chunk_count(); ++chunk) {
+    const uint64_t first = plan.FirstElement(ChunkNumber(chunk));
+    if (first >= elements.first + elements.count) break;
+    AddContributed(
+        {.first = first, .count = plan.ElementCount(ChunkNumber(chunk)), .contributors = contributors_[chunk]},
+        &ranges);
+  }
+  return ranges;
 }
 
 void WorkerOp::NoteMissingRanks(const Waiting& missing, uint32_t shard, ChunkNumber chunk) {

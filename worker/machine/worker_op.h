@@ -10,6 +10,7 @@
 
 #include "core/frame.h"
 #include "core/ids.h"
+#include "core/node_parts.h"
 #include "core/partial_op.h"
 #include "core/wait_report.h"
 #include "worker/machine/op_layout.h"
@@ -59,8 +60,8 @@ class WorkerOp {
   }
   // In all of them.
   Contributors ContributorsOf(uint32_t size) const;
-  // The same of its elements in a row, kMostContributedRanges at most; true: these are all.
-  bool ContributedRanges(uint32_t size, std::vector<ContributedRange>* ranges) const;
+  // The same of these elements, which begin where a chunk does and end where one does.
+  std::vector<ContributedRange> ContributedRanges(ElementRange elements, uint32_t size) const;
 
   // ---- contribution: all of it is there from the start, or it comes bit by bit ----
 

@@ -77,6 +77,8 @@ struct GroupFailure {
   GroupId group;
   std::string reason;
   bool lacks_memory = false;  // then ops of the other ranks end with RESOURCE_EXHAUSTED, else with ABORTED
+  // Its node is out of the group, since one of its ranks was lost or has given the group up: the other nodes go on.
+  bool others_go_on = false;
 };
 
 // A wait has lasted long enough for a line in the log, which names what is waited for (core/wait_report.h).

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/frame.h"
+#include "core/roster.h"
 
 namespace shoal {
 namespace {
@@ -44,6 +45,7 @@ std::shared_ptr<const GroupInfo> MakeRail(const GroupInfo& group, const std::vec
     rail->nodes.push_back(group.nodes[rank.value()]);
   }
   rail->meeting_name.clear();
+  rail->min_ranks = MinNodes(group.min_ranks, static_cast<uint32_t>(group.job_ranks.size() / ranks.size()));
   return rail;
 }
 

@@ -40,6 +40,7 @@ void AddFailures(const std::vector<GroupFailure>& failures, Message* message) {
     added->set_group_id(failure.group.value());
     added->set_reason(failure.reason);
     added->set_lacks_memory(failure.lacks_memory);
+    added->set_others_go_on(failure.others_go_on);
   }
 }
 

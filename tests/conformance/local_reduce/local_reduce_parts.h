@@ -58,7 +58,7 @@ class LocalParts : public LocalReduceSuite {
       OpUnderTest& op = under_test[ticket];
       std::memcpy(op.tensor(rank).data() + state.published_end * element_bytes,
                   op.expected().data() + state.published_end * element_bytes, count * element_bytes);
-      ranks[rank].port().PublishPart(kGroup, ticket, state.published_end, count);
+      ranks[rank].port().PublishPart(kGroup, ticket, {.first = state.published_end, .count = count}, 0);
       state.published_end += count;
     };
     ASSERT_TRUE(ranks.PollUntil([&] {
@@ -147,8 +147,8 @@ TEST_P(LocalParts, TheNextOpIsReducedWhileTheFirstWaitsForOtherNodes) {
   ASSERT_TRUE(ranks.PollUntil([&] { return reduced[0][2] == 250'048 && reduced[1][2] == 249'984; }));
   EXPECT_EQ(ranks[0].ended_count(kGroup), 0u);
   for (uint64_t ticket = 0; ticket < 3; ++ticket) {
-    ranks[0].port().PublishPart(kGroup, ticket, 0, 250'048);
-    ranks[1].port().PublishPart(kGroup, ticket, 250'048, 249'984);
+    ranks[0].port().PublishPart(kGroup, ticket, {.first = 0, .count = 250'048}, 0);
+    ranks[1].port().PublishPart(kGroup, ticket, {.first = 250'048, .count = 249'984}, 0);
     ASSERT_TRUE(ops[ticket].HasEnded());
     ops[ticket].ExpectResults();
   }

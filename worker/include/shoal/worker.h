@@ -251,7 +251,8 @@ typedef struct shoal_group_options {
   /* Of a group in an open job, equal on all ranks. 0: the loss of a rank ends the group. Else the group goes on without
    * lost ranks, 64 at most, as long as so many are left: chunks of open ops that some rank has the result of are handed
    * to all, and the others are reduced without the contributions of those that are lost (an average over those that
-   * are left). Its ranks do not reduce within their nodes. */
+   * are left). Where ranks reduce within their nodes, a lost rank takes its node out of the group: ops of the node's
+   * other ranks end with ABORTED. On one node alone, and with devices (unless node_reduce is HOST), they do not. */
   uint32_t min_ranks;
   /* With min_ranks, equal on all ranks. Not 0: SHOAL_SUM of floating types, where it is without the contributions of
    * some, is scaled by the number of all ranks to that of contributions, each contribution before it is added. */

@@ -31,7 +31,8 @@ struct SentNote {
 
 struct Published {
   ElementRange elements;
-  size_t copies_before = 0;  // to tensors and to what is kept, so far
+  size_t copies_before = 0;   // to tensors and to what is kept, so far
+  uint32_t contributors = 0;  // nodes; 0: they are not counted
 
   friend bool operator==(const Published&, const Published&) = default;
 };
@@ -298,6 +299,7 @@ class WorkerDriver {
   std::vector<ServerTrouble> troubles;
   std::vector<std::string> failures_told;  // why this rank gave its groups up
   bool lacks_memory_told = false;          // with the newest of them
+  bool others_go_on_told = false;          // likewise
   std::vector<std::string> waits;
   int shutdowns = 0;
 
@@ -345,7 +347,7 @@ class WorkerDriver {
     if (const auto* open = std::get_if<LocalOpenAction>(&action)) local_opens.push_back(open->group);
     if (const auto* start = std::get_if<LocalStartAction>(&action)) local_starts.push_back(start->op);
     if (const auto* publish = std::get_if<LocalPublishAction>(&action)) {
-      published.push_back({publish->elements, decodes.size()});
+      published.push_back({publish->elements, decodes.size(), publish->contributors});
     }
     if (const auto* fail = std::get_if<LocalFailAction>(&action)) local_fails.push_back(*fail);
     if (const auto* close = std::get_if<LocalCloseAction>(&action)) local_closes.push_back(close->group);
@@ -363,6 +365,7 @@ class WorkerDriver {
     if (const auto* failure = std::get_if<GroupFailure>(&outcome)) {
       failures_told.push_back(failure->reason);
       lacks_memory_told = failure->lacks_memory;
+      others_go_on_told = failure->others_go_on;
     }
     if (const auto* wait = std::get_if<WaitReported>(&outcome)) waits.push_back(wait->line);
     if (std::holds_alternative<ShutdownDone>(outcome)) ++shutdowns;
