@@ -20,6 +20,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr uint32_t kNodes = 3;
@@ -165,7 +166,10 @@ void ExpectResultsOfTheNodesThatAreLeft(uint64_t seed, const std::vector<Kill>& 
       if (status.ok()) continue;  // it was done before
       ++all_seen->left_alone;
       ASSERT_TRUE(absl::IsAborted(status)) << where << ": " << status;
-      ASSERT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("rank ", w ^ 1, " of the job on node-", w / 2)));
+      // The scheduler's news may come first: then it is not said which rank was lost.
+      ASSERT_THAT(std::string(status.message()),
+                  AnyOf(HasSubstr(absl::StrCat("rank ", w ^ 1, " of the job on node-", w / 2, " was lost: ")),
+                        HasSubstr(absl::StrCat("rank ", w, " of the job on node-", w / 2, " is left out, since "))));
       ASSERT_THAT(std::string(status.message()), HasSubstr("the other nodes go on without it"));
     }
   }
@@ -178,7 +182,7 @@ void ForSeeds(uint64_t first, uint64_t last, const std::function<void(uint64_t s
     if (testing::Test::HasFatalFailure()) return;
   }
   EXPECT_GT(seen.whole, 5);
-  EXPECT_GT(seen.mixed, 5);
+  EXPECT_GT(seen.mixed, 3);
   EXPECT_GT(seen.fewer, 5);
 }
 
@@ -222,10 +226,9 @@ TEST(LostNodes, F23AWholeNodeMayDieAtOnce) {
 TEST(LostNodes, F23TwoNodesMayLoseARankEach) {
   ForSeeds(500, 536, [](uint64_t seed, Seen* seen) {
     const uint32_t first = Victim(seed);
-    const uint32_t second = (first + 2 + static_cast<uint32_t>(seed / 6 % 2)) % kWorkers;
-    const std::vector<Kill> at_once = {{.workers = {first, second / 2 == first / 2 ? (first + 3) % kWorkers : second}}};
-    const std::vector<Kill> in_turn = {{.workers = {at_once[0].workers[0]}, .server_as_well = seed % 3 == 0},
-                                       {.workers = {at_once[0].workers[1]}}};
+    const uint32_t second = (first + 2 + static_cast<uint32_t>(seed / kWorkers % 2)) % kWorkers;  // on the next node
+    const std::vector<Kill> at_once = {{.workers = {first, second}}};
+    const std::vector<Kill> in_turn = {{.workers = {first}, .server_as_well = seed % 3 == 0}, {.workers = {second}}};
     ExpectResultsOfTheNodesThatAreLeft(seed, seed % 2 == 0 ? at_once : in_turn, {.op = ReduceOp::kAvg}, false, seen);
   });
 }

@@ -193,13 +193,17 @@ class RanksUnderTest {
   }
 
   void Open(GroupHandle group, const std::string& meeting_name, uint32_t rank,
-            const std::optional<DeviceMeeting>& devices = std::nullopt) {
-    ranks_[rank]->port().Open(
-        {.group = group, .meeting_name = meeting_name, .rank = LocalRank(rank), .size = size(), .devices = devices});
+            const std::optional<DeviceMeeting>& devices = std::nullopt, bool counts_nodes = false) {
+    ranks_[rank]->port().Open({.group = group,
+                               .meeting_name = meeting_name,
+                               .rank = LocalRank(rank),
+                               .size = size(),
+                               .devices = devices,
+                               .counts_nodes = counts_nodes});
   }
-  void OpenAll(GroupHandle group) {
+  void OpenAll(GroupHandle group, bool counts_nodes = false) {
     const std::string name = MeetingName(group.value());
-    for (uint32_t rank = 0; rank < size(); ++rank) Open(group, name, rank);
+    for (uint32_t rank = 0; rank < size(); ++rank) Open(group, name, rank, std::nullopt, counts_nodes);
   }
 
   // Each rank a few times or never.

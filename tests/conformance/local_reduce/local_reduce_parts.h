@@ -133,6 +133,48 @@ TEST_P(LocalParts, L1OpsWithAndWithoutOtherNodesFollowEachOther) {
   }
 }
 
+// Every rank hears of every part what its rank has published, of ops with one round and with many.
+TEST_P(LocalParts, InAGroupThatCountsNodesAllRanksHearHowManyContributedToWhat) {
+  for (const uint32_t size : {1u, 2u, 3u, 8u}) {
+    RanksUnderTest ranks = MakeRanks(size, size);
+    ranks.OpenAll(kGroup, /*counts_nodes=*/true);
+    uint64_t ticket = 0;
+    for (const uint64_t elements : {1u, 130u, 30'000u, 400'001u}) {
+      std::vector<std::vector<ContributedRange>> heard(size);
+      std::vector<ContributedRange> expected;
+      OpUnderTest op(&ranks, PartOp(++ticket, elements));
+      op.StartAll();
+      std::vector<uint64_t> reduced(size);
+      for (uint32_t rank = 0; rank < size; ++rank) {
+        ranks[rank].on_part_reduced = [&, rank](const LocalPartReduced& event) { reduced[rank] += event.element_count; };
+        ranks[rank].on_op_ended = [&, rank](const LocalOpEnded& event) { heard[rank] = event.contributed; };
+      }
+      ASSERT_TRUE(ranks.PollUntil([&] {
+        for (uint32_t rank = 0; rank < size; ++rank) {
+          if (reduced[rank] != NodePart(elements, size, rank).count) return false;
+        }
+        return true;
+      }));
+      for (uint32_t rank = 0; rank < size; ++rank) {
+        const ElementRange part = NodePart(elements, size, rank);
+        for (uint64_t done = 0; done < part.count;) {
+          const uint64_t count = std::min<uint64_t>(1 + ranks.random()() % 20'000, part.count - done);
+          const auto contributors = static_cast<uint32_t>(1 + ranks.random()() % 3);
+          ranks[rank].port().PublishPart(kGroup, ticket, {.first = part.first + done, .count = count}, contributors);
+          AddContributed({.first = part.first + done, .count = count, .contributors = contributors}, &expected);
+          done += count;
+        }
+      }
+      ASSERT_TRUE(ranks.PollUntil([&] { return op.HasEnded(); }));
+      for (uint32_t rank = 0; rank < size; ++rank) EXPECT_EQ(heard[rank], expected) << rank << " of " << size;
+      for (uint32_t rank = 0; rank < size; ++rank) {
+        ranks[rank].on_part_reduced = [](const LocalPartReduced&) {};
+        ranks[rank].on_op_ended = [](const LocalOpEnded&) {};
+      }
+    }
+  }
+}
+
 TEST_P(LocalParts, TheNextOpIsReducedWhileTheFirstWaitsForOtherNodes) {
   RanksUnderTest ranks = MakeRanks(2);
   ranks.OpenAll(kGroup);
