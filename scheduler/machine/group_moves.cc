@@ -184,14 +184,8 @@ void GroupMoves::OnRankLost(JobId id, const std::vector<GroupId>& groups, Now no
   if (job == nullptr) return;
   for (const GroupId group_id : groups) {
     // One that was its last rank's is gone with it.
-    const JobGroup* const group = job->groups.Find(group_id);
-    if (group != nullptr) AllRailsGoOnOrFail(*job, group->state().name, now);
-  }
-}
-
-void GroupMoves::AllRailsGoOnOrFail(const Job& job, const std::string& name, Now now) {
-  for (JobGroup* const rail : jobs_.At(job.id).groups.RailsOf(name)) {
-    if (rail->GoesOn()) GoOnOrFail(job, rail, now);
+    JobGroup* const group = jobs_.At(id).groups.Find(group_id);
+    if (group != nullptr && group->GoesOn()) GoOnOrFail(*job, group, now);
   }
 }
 
@@ -224,11 +218,8 @@ void GroupMoves::OnRankLeft(const Job& job, const GroupState& group, const Repor
 
 void GroupMoves::OnRankGone(const Job& job, GroupId id, JobRank rank, const std::string& what, Now now) {
   ends_.Close(job, id, rank, now);
-  const JobGroup* const group = FindGoingOn(job, id, rank);
-  if (group == nullptr) return;
-  const std::string name = group->state().name;
-  jobs_.At(job.id).groups.LoseRank(id, rank, absl::StrCat(job.Describe(rank), what), now);
-  AllRailsGoOnOrFail(job, name, now);
+  if (FindGoingOn(job, id, rank) == nullptr) return;
+  OnRankLost(job.id, jobs_.At(job.id).groups.LoseRank(id, rank, absl::StrCat(job.Describe(rank), what), now), now);
 }
 
 JobGroup* GroupMoves::FindGoingOn(const Job& job, GroupId id, JobRank rank) {

@@ -35,8 +35,8 @@ class GroupMoves {
   // Servers came, left, were lost, or are to leave: the map is published, groups go over to the live servers, and jobs
   // without any are asked to run some.
   void OnServersChanged(Now now);
-  // A rank of the job is lost that had these groups open: those that go on without it move, or fail where too few ranks
-  // are left.
+  // A rank of the job is lost, and these groups go on without it, or without its node: they move, or fail where too few
+  // ranks are left.
   void OnRankLost(JobId job, const std::vector<GroupId>& groups, Now now);
   // A rank has no part any more in a group that goes on without lost ranks, and with rails neither has its node: it
   // closes the group, and as in the other case. `what` goes after the rank's name.
@@ -57,8 +57,6 @@ class GroupMoves {
 
   // It has lost a rank: it moves without it, or fails if too few are left.
   void GoOnOrFail(const Job& job, JobGroup* group, Now now);
-  // Likewise, with all rails of which it is one.
-  void AllRailsGoOnOrFail(const Job& job, const std::string& name, Now now);
   // nullptr: it is gone, or does not go on without lost ranks, or has lost this one already.
   JobGroup* FindGoingOn(const Job& job, GroupId id, JobRank rank);
   // A rank of the group says that another one has left it.

@@ -126,26 +126,34 @@ std::vector<GroupId> JobGroups::CloseAllOf(JobRank rank) {
   return closed;
 }
 
-void JobGroups::NoteLost(JobRank rank, const std::string& why, Now now) {
+std::vector<GroupId> JobGroups::NoteLost(JobRank rank, const std::string& why, Now now) {
+  std::vector<GroupId> going_on;
   const auto of_rank = of_rank_.find(rank);
-  if (of_rank == of_rank_.end()) return;
+  if (of_rank == of_rank_.end()) return going_on;
   const std::set<GroupId> open = of_rank->second;
-  for (const GroupId id : open) LoseRank(id, rank, why, now);
+  for (const GroupId id : open) {
+    const std::vector<GroupId> rails = LoseRank(id, rank, why, now);
+    going_on.insert(going_on.end(), rails.begin(), rails.end());
+  }
+  return going_on;
 }
 
-void JobGroups::LoseRank(GroupId id, JobRank rank, const std::string& why, Now now) {
+std::vector<GroupId> JobGroups::LoseRank(GroupId id, JobRank rank, const std::string& why, Now now) {
   JobGroup* const group = Find(id);
-  if (group == nullptr || !group->GoesOn()) return;
+  if (group == nullptr || !group->GoesOn()) return {};
+  std::vector<GroupId> lacking = {id};
   group->LoseRank(rank, why, now);
-  if (!group->state().rail.has_value()) return;
+  if (!group->state().rail.has_value()) return lacking;
   const auto& ranks = group->state().ranks;
   const auto node = static_cast<size_t>(std::ranges::find(ranks, rank) - ranks.begin());
   for (JobGroup* const rail : RailsOf(group->state().name)) {
     const JobRank neighbour = rail->state().ranks[node];
     if (rail == group || !rail->GoesOn() || rail->state().gone.contains(neighbour)) continue;
+    lacking.push_back(rail->state().id);
     rail->LoseRank(neighbour, why, now);
     Close(rail->state().id, neighbour);
   }
+  return lacking;
 }
 
 void JobGroups::Remove(GroupId id) {

@@ -59,11 +59,13 @@ class JobGroups {
   bool Close(GroupId id, JobRank rank);
   // The rank has left the job. Returns the groups that it had not closed.
   std::vector<GroupId> CloseAllOf(JobRank rank);
-  // The rank is lost. Before CloseAllOf: those of its groups that go on without it note that (LoseRank).
-  void NoteLost(JobRank rank, const std::string& why, Now now);
+  // The rank is lost. Before CloseAllOf: those of its groups that go on without it note that (LoseRank). Returns them,
+  // with the other rails.
+  std::vector<GroupId> NoteLost(JobRank rank, const std::string& why, Now now);
   // The rank has no part any more in a group that goes on without it. With rails neither have the other ranks of its
-  // node, but for those that have closed the group, which is closed for them: each rail lacks one.
-  void LoseRank(GroupId id, JobRank rank, const std::string& why, Now now);
+  // node, but for those that have closed the group, which is closed for them: each rail lacks one. Returns the rails
+  // that do; none: the group does not go on.
+  std::vector<GroupId> LoseRank(GroupId id, JobRank rank, const std::string& why, Now now);
 
  private:
   void Insert(GroupState group);

@@ -356,7 +356,7 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
   worker.state.reason = reason;
   --job->live_count;
   --live_workers_;
-  if (gone.lost) job->groups.NoteLost(rank, job->WhyLost(rank, reason), now);
+  if (gone.lost) gone.going_on = job->groups.NoteLost(rank, job->WhyLost(rank, reason), now);
   gone.groups = job->groups.CloseAllOf(rank);
   const bool has_enough = !job->is_fixed() && (job->phase == JobPhase::kJoining || job->live_count >= job->min_ranks);
   if (gone.lost && job->open() && !has_enough) {

@@ -51,6 +51,7 @@ class JobRegistry {
     std::string job_name;
     bool lost = false;                 // false: it left in good order
     std::vector<GroupId> groups = {};  // those that it had not closed
+    std::vector<GroupId> going_on = {};  // JobGroups::NoteLost
     // It was the first one to be lost, or an open job has too few left, or the last one to go, and there is a
     // Job::failure.
     bool failed_job_now = false;

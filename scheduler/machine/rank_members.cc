@@ -214,7 +214,7 @@ void RankMembers::OnGone(const JobRegistry::Gone& gone, Now now) {
     RecordRoster(*of_rank, absl::StrCat("rank ", gone.rank.rank.value(), gone.lost ? " was lost" : " left"), now);
   }
   if (gone.lost) {
-    moves_.OnRankLost(gone.rank.job, gone.groups, now);
+    moves_.OnRankLost(gone.rank.job, gone.going_on, now);
   } else if (of_rank != nullptr) {
     for (const GroupId group : gone.groups) ends_.TellClosed(*of_rank, group);
   }

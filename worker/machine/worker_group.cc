@@ -196,10 +196,10 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
                    WithRanksNamed(info(), text));
   // Neither the scheduler nor the servers would take it from this rank that the group has failed.
   if (behind) {
-    return FailAsOthers(
-        absl::FailedPreconditionError(absl::StrCat(RankOnNode(info(), info().rank), " gets no newer map (",
-                                                   error.message(), "): ", no_more_maps_.message())),
-        now, actions);
+    const absl::Status why = absl::FailedPreconditionError(absl::StrCat(
+        RankOnNode(info(), info().rank), " gets no newer map (", error.message(), "): ", no_more_maps_.message()));
+    // Of a rail the ranks of its node have to know that the other nodes go on.
+    return info().is_rail() && info().min_ranks > 0 ? GiveUp(why, now, actions) : FailAsOthers(why, now, actions);
   }
   if (MayMove(header.refusal) && shard.has_value()) {
     return LoseLink(*shard, std::string(error.message()), header.refusal == Refusal::kNoSlotMemory, actions);

@@ -157,6 +157,15 @@ TEST_F(MachineRailsThatGoOnTest, ARankThatHasClosedTheGroupStaysInItsRail) {
       << "its results may be missing elsewhere, and it handed them over before it closed the group";
 }
 
+TEST_F(MachineRailsThatGoOnTest, ItsNodeIsOutAlsoWhereAllOthersHaveClosedItsOwnRail) {
+  Start(3);
+  const std::vector<GroupJoined> answers = Open(2);
+  for (const uint32_t rank : {0, 4}) Close(rank, answers[rank]);
+  LoseAllBut({0, 1, 3, 4, 5});
+  EXPECT_THAT(Groups(), SizeIs(1));
+  EXPECT_THAT(LostNodes(3)[answers[1].group], ElementsAre(Rank(1)));
+}
+
 TEST_F(MachineRailsThatGoOnTest, ARankThatAsksAgainWhenItsNodeIsOutIsToldSo) {
   Start(3);
   Open(2);

@@ -131,6 +131,20 @@ TEST_F(RailsThatGoOnTest, ARankThatGivesUpIsGoneForItsNodeAlone) {
   EXPECT_EQ(worker.done[0].status, absl::CancelledError("its script raised ValueError"));
 }
 
+// Servers are in a newer epoch, and the scheduler does not know this rank any more.
+TEST_F(RailsThatGoOnTest, ARankThatGetsNoNewerMapIsGoneForItsNodeAlone) {
+  OpenGoingOn();
+  worker.Submit(1, kElements);
+  worker.Command(NoMoreMapsCommand{absl::NotFoundError("it is lost")});
+  FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse);
+  refusal.refusal = Refusal::kStaleEpoch;
+  worker.GiveNote(0, MakeTextNote(refusal, "the group is in epoch 4"));
+  ASSERT_THAT(worker.local_fails, SizeIs(1));
+  EXPECT_TRUE(absl::IsUnavailable(worker.local_fails[0].why)) << worker.local_fails[0].why;
+  EXPECT_THAT(worker.NotesOf(FrameType::kGroupFailed), IsEmpty());
+  EXPECT_THAT(worker.failures_told, IsEmpty());
+}
+
 TEST_F(RailsThatGoOnTest, ARankThatDiesBeforeTheGroupIsOpenTakesItsNodeOut) {
   Begin();
   worker.GiveLocal(LocalGroupFailed{kGroup, absl::UnavailableError("its process has ended"), LocalRank(0)});
