@@ -41,8 +41,8 @@ inline void AddContributed(ContributedRange added, std::vector<ContributedRange>
 // have other contributors than the rest.
 struct PartialOp {
   uint64_t number = 0;  // 1, 2, ... of those that the process tells
-  GroupId group;  // with rails the first one's, which names the whole group
-  Epoch epoch;  // with rails of the own one, in which it ended at the rank that tells
+  GroupId group;        // with rails the first one's, which names the whole group
+  Epoch epoch;          // with rails of the own one, in which it ended at the rank that tells
   OpNumber op;
   std::vector<ContributedRange> ranges = {};  // from element 0 on without a gap
   bool is_cut = false;                        // there were more than kMostContributedRanges

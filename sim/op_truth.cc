@@ -254,7 +254,8 @@ std::vector<std::byte> ScaledResult(const OpPlan& plan, const SumOrder& order, u
     if (order.mode != NodeReduceMode::kRails) {
       contributions = std::move(of_ranks);
     } else {
-      contributions.push_back(ReduceAll({.codec = WireCodec(plan.dtype), .op = plan.reduce_op}, of_ranks, plan.elements));
+      contributions.push_back(
+          ReduceAll({.codec = WireCodec(plan.dtype), .op = plan.reduce_op}, of_ranks, plan.elements));
     }
   }
   const double factor = static_cast<double>(inputs) / static_cast<double>(contributions.size());

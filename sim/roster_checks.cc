@@ -31,7 +31,6 @@ uint32_t RanksEach(const OpOfRoster& op) {
   return op.order.mode == NodeReduceMode::kRails ? static_cast<uint32_t>(op.order.sums.front().size()) : 1;
 }
 
-
 // What the contributions of a roster make.
 std::vector<std::byte> ResultOf(const OpOfRoster& op, const Roster& roster) {
   SumOrder order{.mode = op.order.mode, .sums = {}};

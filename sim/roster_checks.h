@@ -54,8 +54,8 @@ struct OpOfRoster {
   uint32_t rank = 0;
   uint64_t number = 0;
   OpPlan plan;
-  SumOrder order;                // of all ranks
-  std::vector<PartOfOp> parts;   // by rail
+  SumOrder order;               // of all ranks
+  std::vector<PartOfOp> parts;  // by rail
   bool goes_on = false;
   bool scales_sums = false;
   bool was_hit = false;  // a fault has hit this rank, so that its ops may end anyhow
@@ -81,7 +81,8 @@ class RosterChecks {
   void SawRail(GroupId group, size_t index, GroupId rail) { rails_[{group, index}] = rail; }
   // A rank hears of an epoch of a group, or rail, with so many ranks.
   void SawRoster(GroupId group, Epoch epoch, uint32_t size, std::span<const std::byte> sealed);
-  // A fault has hit this rank of the job, or it leaves a group before the others: ops of its node's other ranks may end.
+  // A fault has hit this rank of the job, or it leaves a group before the others: ops of its node's other ranks may
+  // end.
   void MayEnd(uint32_t run, uint32_t member) { may_end_.insert({run, member}); }
   bool AnyMayEnd(uint32_t run, const std::vector<uint32_t>& members) const;
   // All others know by then that this rank of the job is gone.
@@ -132,8 +133,8 @@ class RosterChecks {
   const Ports ports_;
   const uint64_t healing_ns_;
   std::map<std::pair<GroupId, Epoch>, Roster> rosters_;
-  std::map<std::pair<GroupId, size_t>, GroupId> rails_;  // by group and index
-  std::set<std::pair<uint32_t, uint32_t>> may_end_;      // by run and member
+  std::map<std::pair<GroupId, size_t>, GroupId> rails_;               // by group and index
+  std::set<std::pair<uint32_t, uint32_t>> may_end_;                   // by run and member
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;  // by run and member
   std::map<OpKey, Truth> truths_;
   // Of an op's chunks: where each ends, and how many contributions it may have.

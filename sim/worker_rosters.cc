@@ -89,8 +89,8 @@ OpOfRoster WorkerProcess::OfRoster(const Group& group, uint64_t number, const Op
   std::vector<PartOfOp> parts;
   const uint32_t rails = info.rail == nullptr ? 1 : info.local_size();
   for (uint32_t rail = 0; rail < rails; ++rail) {
-    const ElementRange elements = rails == 1 ? ElementRange{.first = 0, .count = plan.elements}
-                                             : NodePart(plan.elements, rails, rail);
+    const ElementRange elements =
+        rails == 1 ? ElementRange{.first = 0, .count = plan.elements} : NodePart(plan.elements, rails, rail);
     const GroupInfo& reduces = info.rail == nullptr ? info : *info.rail;
     parts.push_back({elements, OpLayout::Make(reduces, elements.count, plan.dtype).value().plan()});
   }

@@ -49,8 +49,8 @@ class JobRegistry {
     RankLost rank;
     std::string who;  // the rank in words: Job::Describe
     std::string job_name;
-    bool lost = false;                 // false: it left in good order
-    std::vector<GroupId> groups = {};  // those that it had not closed
+    bool lost = false;                   // false: it left in good order
+    std::vector<GroupId> groups = {};    // those that it had not closed
     std::vector<GroupId> going_on = {};  // JobGroups::NoteLost
     // It was the first one to be lost, or an open job has too few left, or the last one to go, and there is a
     // Job::failure.

@@ -131,10 +131,10 @@ struct GroupState {
   Epoch epoch;                // of its map
   std::vector<Shard> shards;  // of its map; none if it uses no servers
   std::vector<ExcludedServer> excluded;
-  std::vector<JobRank> ranks;            // in group order; of a rail: node by node
-  std::set<JobRank> gone;                // of these: have closed it, or left the job
-  uint32_t min_ranks = 0;                // above 0: it goes on without lost ranks, as long as so many of `ranks` are left
-  std::set<JobRank> lost;                // of `gone`: not in its epoch, or in the next one
+  std::vector<JobRank> ranks;  // in group order; of a rail: node by node
+  std::set<JobRank> gone;      // of these: have closed it, or left the job
+  uint32_t min_ranks = 0;      // above 0: it goes on without lost ranks, as long as so many of `ranks` are left
+  std::set<JobRank> lost;      // of `gone`: not in its epoch, or in the next one
   std::vector<std::byte> sealed_roster;  // of its epoch, for which `lost` may have grown since (core/token.h)
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;

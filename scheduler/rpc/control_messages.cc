@@ -14,11 +14,10 @@ template <typename Message>
 std::vector<GroupFailure> FailuresOf(const Message& message) {
   std::vector<GroupFailure> failures;
   for (const v1::GroupFailure& failure : message.failures()) {
-    failures.push_back(
-        {.group = GroupId(failure.group_id()),
-         .reason = failure.reason(),
-         .lacks_memory = failure.lacks_memory(),
-         .others_go_on = failure.others_go_on()});
+    failures.push_back({.group = GroupId(failure.group_id()),
+                        .reason = failure.reason(),
+                        .lacks_memory = failure.lacks_memory(),
+                        .others_go_on = failure.others_go_on()});
   }
   return failures;
 }

@@ -120,8 +120,8 @@ NODE_MUTATIONS = [
         "F21: with rails all rails end",
         (
             "worker/machine/node_group.cc",
-            "  if (!rail_->failure().ok()) FailAsOthers(",
-            "  if (rail_->closed()) FailAsOthers(",
+            "  } else if (!rail_->failure().ok()) {\n",
+            "  } else if (rail_->closed()) {\n",
         ),
     ),
     mutation(

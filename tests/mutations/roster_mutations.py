@@ -277,7 +277,7 @@ ROSTER_MUTATIONS = [
     mutation(
         "lost-rank-leaves-its-node-in-the-other-rails",
         "F23: with rails a lost rank takes its node out of all of them",
-        ("scheduler/machine/job_groups.cc", "  if (!group->state().rail.has_value()) return;\n", "  return;\n"),
+        ("scheduler/machine/job_groups.cc", "if (!group->state().rail.has_value()) return lacking;", "return lacking;"),
         test=CxxTest("scheduler_machine_test", "MachineRailsThatGoOnTest.ALostRankTakesItsNodeOutOfAllRails"),
     ),
     mutation(
@@ -295,8 +295,8 @@ ROSTER_MUTATIONS = [
         "F23: with rails the scheduler hears of a node that is out, also where no rank is lost",
         (
             "worker/machine/node_group.cc",
-            "    actions->push_back(GroupFailure{.group = info_->id, .reason = cause, .others_go_on = true});\n",
-            "",
+            "GroupFailure{.group = info_->id, .reason = cause, .others_go_on = true}",
+            "GroupFailure{.group = GroupId(0), .reason = cause, .others_go_on = true}",
         ),
         test=CxxTest("worker_machine_test", "RailsThatGoOnTest.ARankOfTheNodeThatDiesEndsTheGroupOnThisNodeAlone"),
     ),

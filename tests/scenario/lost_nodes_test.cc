@@ -1,5 +1,5 @@
-// Groups with rails that go on without lost ranks: a rank that is killed takes its node out of the group, and ops that are
-// open end with the nodes that are left. The ranks of a node reduce through real shared memory.
+// Groups with rails that go on without lost ranks: a rank that is killed takes its node out of the group, and ops that
+// are open end with the nodes that are left. The ranks of a node reduce through real shared memory.
 #include <algorithm>
 #include <cstring>
 #include <functional>

@@ -291,19 +291,19 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
   const NodeReduceChoice node_reduce =
       group.error_feedback ? NodeReduceChoice::kOff : group.node_reduce.value_or(options_.node_reduce);
   const uint64_t deadline_ns = DeadlineIn(group.timeout_ms == 0 ? options_.timeout_ms : group.timeout_ms);
-  const GroupRequest request = {.name = std::move(group.name),
-                                .ranks = std::move(group.ranks),
-                                .max_chunk_bytes = group.max_chunk_bytes,
-                                .link = Link(deadline_ns),
-                                .network_cards = options_.network_cards,
-                                .min_servers = options_.min_servers,
-                                .wire = group.wire,
-                                .checksums = options_.checksums,
-                                .min_ranks = group.min_ranks,
-                                .scales_sums = group.scales_sums,
-                                .whole_op = group.whole_op,
-                                .node_reduce = NodeReduceRequestOf(
-                                    node_reduce, CanNodeReduce(node_reduce, /*goes_on=*/group.min_ranks > 0))};
+  const GroupRequest request = {
+      .name = std::move(group.name),
+      .ranks = std::move(group.ranks),
+      .max_chunk_bytes = group.max_chunk_bytes,
+      .link = Link(deadline_ns),
+      .network_cards = options_.network_cards,
+      .min_servers = options_.min_servers,
+      .wire = group.wire,
+      .checksums = options_.checksums,
+      .min_ranks = group.min_ranks,
+      .scales_sums = group.scales_sums,
+      .whole_op = group.whole_op,
+      .node_reduce = NodeReduceRequestOf(node_reduce, CanNodeReduce(node_reduce, /*goes_on=*/group.min_ranks > 0))};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   if (!info->map->empty()) {

@@ -58,13 +58,13 @@ class HostLocalGroup {
     LocalOp op;
     OpRounds rounds;
     ReduceSpec spec;
-    uint64_t number = 0;                             // 0, 1, 2, ...
-    uint64_t first_round = 0;                        // in the group's numbering
-    uint64_t published_end = 0;                      // the end of what PublishPart was told of the own part
+    uint64_t number = 0;                                     // 0, 1, 2, ...
+    uint64_t first_round = 0;                                // in the group's numbering
+    uint64_t published_end = 0;                              // the end of what PublishPart was told of the own part
     std::vector<ContributedRange> published;                 // where nodes are counted: what it was told
     std::vector<std::vector<ContributedRange>> contributed;  // likewise, by rank: of the others' parts, as they come
-    uint64_t begun_ns = 0;                           // with a recorder only
-    std::array<uint64_t, kNodeCounters> ended_ns{};  // likewise, of stages; 0: not yet
+    uint64_t begun_ns = 0;                                   // with a recorder only
+    std::array<uint64_t, kNodeCounters> ended_ns{};          // likewise, of stages; 0: not yet
 
     uint64_t end_round() const { return first_round + rounds.count; }
     std::byte* Tensor(uint64_t element) const { return op.data + op.codec.TensorBytes(element); }

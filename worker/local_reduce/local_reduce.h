@@ -47,8 +47,8 @@ class LocalReduce {
   virtual void Start(const LocalOp& op) = 0;
 
   // Says that the op's tensor has the result of these elements of the own part. Call it with consecutive ranges, and
-  // only for elements that LocalPartReduced has reported. `contributors`: in a group that counts nodes, how many of them
-  // have contributed to these elements; else 0.
+  // only for elements that LocalPartReduced has reported. `contributors`: in a group that counts nodes, how many of
+  // them have contributed to these elements; else 0.
   virtual void PublishPart(GroupHandle group, uint64_t ticket, ElementRange elements, uint32_t contributors) = 0;
 
   // Ends the group here and on the other ranks; all hear of `why` with this rank as the culprit, the others also if

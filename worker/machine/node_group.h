@@ -158,7 +158,7 @@ class NodeGroup final : public AnyGroup {
   bool close_requested_ = false;  // by whatever means
   bool close_commanded_ = false;  // by the caller, who waits for GroupClosed
   bool rail_closes_ = false;
-  bool asked_ = false;  // who is missing; the answer comes at once
+  bool asked_ = false;         // who is missing; the answer comes at once
   absl::Status lost_of_node_;  // not OK: the first rank of this node that is lost, as the scheduler says
   OpQueue ops_;
   GroupPartialOps partial_ops_;

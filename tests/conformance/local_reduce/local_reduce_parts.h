@@ -146,7 +146,9 @@ TEST_P(LocalParts, InAGroupThatCountsNodesAllRanksHearHowManyContributedToWhat) 
       op.StartAll();
       std::vector<uint64_t> reduced(size);
       for (uint32_t rank = 0; rank < size; ++rank) {
-        ranks[rank].on_part_reduced = [&, rank](const LocalPartReduced& event) { reduced[rank] += event.element_count; };
+        ranks[rank].on_part_reduced = [&, rank](const LocalPartReduced& event) {
+          reduced[rank] += event.element_count;
+        };
         ranks[rank].on_op_ended = [&, rank](const LocalOpEnded& event) { heard[rank] = event.contributed; };
       }
       ASSERT_TRUE(ranks.PollUntil([&] {

@@ -152,8 +152,8 @@ TEST_F(MachineRailsThatGoOnTest, ARankThatHasClosedTheGroupStaysInItsRail) {
   const std::vector<GroupJoined> answers = Open(2);
   Close(3, answers[3]);
   LoseAllBut({0, 1, 3, 4, 5});
-  EXPECT_THAT(LostNodes(3), UnorderedElementsAre(Pair(answers[0].group, ElementsAre(Rank(1))),
-                                                 Pair(answers[1].group, IsEmpty())))
+  EXPECT_THAT(LostNodes(3),
+              UnorderedElementsAre(Pair(answers[0].group, ElementsAre(Rank(1))), Pair(answers[1].group, IsEmpty())))
       << "its results may be missing elsewhere, and it handed them over before it closed the group";
 }
 

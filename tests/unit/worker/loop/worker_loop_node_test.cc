@@ -32,7 +32,8 @@ class ListingLocalReduce final : public LocalReduce {
     calls.push_back(absl::StrCat("start ", op.ticket));
     if (is_last_rank) next.push_back(LocalOpEnded{op.group, op.ticket, absl::OkStatus()});
   }
-  void PublishPart(GroupHandle /*group*/, uint64_t ticket, ElementRange /*elements*/, uint32_t /*contributors*/) override {
+  void PublishPart(GroupHandle /*group*/, uint64_t ticket, ElementRange /*elements*/,
+                   uint32_t /*contributors*/) override {
     calls.push_back(absl::StrCat("publish ", ticket));
   }
   void Fail(GroupHandle group, const absl::Status& why) override {

@@ -1,5 +1,5 @@
-// A group with rails that goes on without lost ranks: a rank that is gone takes its node out of the group, the ranks that
-// it leaves alone are told, and the other nodes go on (docs/failover.md, F23).
+// A group with rails that goes on without lost ranks: a rank that is gone takes its node out of the group, the ranks
+// that it leaves alone are told, and the other nodes go on (docs/failover.md, F23).
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,9 +149,8 @@ TEST_F(RailsThatGoOnTest, ARankThatDiesBeforeTheGroupIsOpenTakesItsNodeOut) {
   Begin();
   worker.GiveLocal(LocalGroupFailed{kGroup, absl::UnavailableError("its process has ended"), LocalRank(0)});
   ASSERT_THAT(worker.opened, SizeIs(1));
-  EXPECT_EQ(worker.opened[0].status,
-            absl::AbortedError(
-                absl::StrCat("rank 4 of the job on node-a was lost: its process has ended", kNodeIsOut)));
+  EXPECT_EQ(worker.opened[0].status, absl::AbortedError(absl::StrCat(
+                                         "rank 4 of the job on node-a was lost: its process has ended", kNodeIsOut)));
   EXPECT_TRUE(worker.others_go_on_told);
   EXPECT_THAT(worker.NotesOf(FrameType::kGroupFailed), IsEmpty());
 }
@@ -176,11 +175,12 @@ TEST_F(RailsThatGoOnTest, AnOpEndsWithoutALostNodeAndTellsTheFewestAndTheMostOfA
   EXPECT_THAT(worker.published, ElementsAre(Published{{kPart + 2 * kChunkElements, kChunkElements}, 3, 1},
                                             Published{{kPart + 3 * kChunkElements, kChunkElements}, 4, 1}));
   // The other rank of the node had all of its part of both nodes.
-  worker.GiveLocal(LocalOpEnded{kGroup,
-                                1,
-                                absl::OkStatus(),
-                                {{.first = 0, .count = kPart + 2 * kChunkElements, .contributors = 2},
-                                 {.first = kPart + 2 * kChunkElements, .count = 2 * kChunkElements, .contributors = 1}}});
+  worker.GiveLocal(
+      LocalOpEnded{kGroup,
+                   1,
+                   absl::OkStatus(),
+                   {{.first = 0, .count = kPart + 2 * kChunkElements, .contributors = 2},
+                    {.first = kPart + 2 * kChunkElements, .count = 2 * kChunkElements, .contributors = 1}}});
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_TRUE(worker.done[0].status.ok()) << worker.done[0].status;
   EXPECT_EQ(worker.done[0].contributors, (Contributors{.least = 2, .most = 4}));
@@ -188,20 +188,19 @@ TEST_F(RailsThatGoOnTest, AnOpEndsWithoutALostNodeAndTellsTheFewestAndTheMostOfA
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].group, GroupId(77)) << "the same for all rails";
   EXPECT_EQ(told[0].op, OpNumber(1));
-  EXPECT_THAT(told[0].ranges,
-              ElementsAre(ContributedRange{0, kPart + 2 * kChunkElements, 4},
-                          ContributedRange{kPart + 2 * kChunkElements, 2 * kChunkElements, 2}));
+  EXPECT_THAT(told[0].ranges, ElementsAre(ContributedRange{0, kPart + 2 * kChunkElements, 4},
+                                          ContributedRange{kPart + 2 * kChunkElements, 2 * kChunkElements, 2}));
 }
 
 TEST_F(RailsThatGoOnTest, ThePartsOfTheNodesOtherRanksCountAsWell) {
   OpenGoingOn();
   worker.Submit(1, kElements);
   ReduceAndAnswer(1);
-  worker.GiveLocal(LocalOpEnded{kGroup,
-                                1,
-                                absl::OkStatus(),
-                                {{.first = 0, .count = 64, .contributors = 1},
-                                 {.first = 64, .count = kElements - 64, .contributors = 2}}});
+  worker.GiveLocal(LocalOpEnded{
+      kGroup,
+      1,
+      absl::OkStatus(),
+      {{.first = 0, .count = 64, .contributors = 1}, {.first = 64, .count = kElements - 64, .contributors = 2}}});
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_EQ(worker.done[0].contributors, (Contributors{.least = 2, .most = 4}));
 }
@@ -210,8 +209,10 @@ TEST_F(RailsThatGoOnTest, WhatAnotherProcessOfTheNodeWroteThereCantBeMoreThanThe
   OpenGoingOn();
   worker.Submit(1, kElements);
   ReduceAndAnswer(1);
-  worker.GiveLocal(LocalOpEnded{
-      kGroup, 1, absl::OkStatus(), {{.first = 0, .count = 64, .contributors = 0}, {64, kElements - 64, 4'000'000'000}}});
+  worker.GiveLocal(LocalOpEnded{kGroup,
+                                1,
+                                absl::OkStatus(),
+                                {{.first = 0, .count = 64, .contributors = 0}, {64, kElements - 64, 4'000'000'000}}});
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_EQ(worker.done[0].contributors, (Contributors{.least = 2, .most = 4}));
 }
@@ -225,8 +226,7 @@ TEST_F(RailsThatGoOnTest, AWholeGroupTellsNothing) {
   worker.Clear();
   worker.Submit(1, kElements);
   ReduceAndAnswer(1);
-  worker.GiveLocal(
-      LocalOpEnded{kGroup, 1, absl::OkStatus(), {{.first = 0, .count = kElements, .contributors = 2}}});
+  worker.GiveLocal(LocalOpEnded{kGroup, 1, absl::OkStatus(), {{.first = 0, .count = kElements, .contributors = 2}}});
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_EQ(worker.done[0].contributors, (Contributors{.least = 4, .most = 4}));
   EXPECT_THAT(worker.machine().counters().partial_ops, IsEmpty());
