@@ -45,10 +45,10 @@ std::string TextOfMissing(const GroupState& group) {
   std::vector<uint32_t> missing;
   for (uint32_t i = 0; i < group.ranks.size(); ++i) {
     if (!group.lost.contains(group.ranks[i])) continue;
-    if (!group.rail.has_value()) missing.push_back(i);
-    if (!group.rail.has_value()) continue;
-    // A rail's ranks are nodes, which are lost as a whole.
-    for (const Rank rank : group.rail->layout.RanksOfNode(i)) missing.push_back(rank.value());
+    // With rails a node is lost as a whole.
+    const std::vector<Rank> lost =
+        group.rail.has_value() ? group.rail->layout.RanksOfNode(i) : std::vector<Rank>{Rank(i)};
+    for (const Rank rank : lost) missing.push_back(rank.value());
   }
   if (missing.empty()) return "";
   std::ranges::sort(missing);

@@ -303,7 +303,11 @@ ROSTER_MUTATIONS = [
     mutation(
         "op-counts-the-contributors-of-the-own-part-alone",
         "F23: with rails an op tells the least and the most over all parts",
-        ("worker/local_reduce/host_local_group.cc", "  if (CountsNodes(op)) PublishRuns(op, publish_.round, piece);\n", ""),
+        (
+            "worker/local_reduce/host_local_group.cc",
+            "  if (CountsNodes(op)) PublishRuns(op, publish_.round, piece);\n",
+            "",
+        ),
         test=of_nodes("F23OpenOpsEndWithTheNodesThatAreLeftAndALoneRankIsTold"),
     ),
 ]

@@ -1,30 +1,21 @@
 """An open job goes on with the ranks it has: they are killed, leave, come, and the others reduce on. Real processes."""
 
-import pathlib
 import random
 import re
 import signal
-import sys
 import time
 
 import pytest
 
-from hosts.cluster import LIBRARY, Cluster, sanitizer_environment
-from hosts.process import TIME_FACTOR, Process
+from hosts.cluster import Cluster
+from hosts.process import TIME_FACTOR
+from open_rank_runs import Ranks, go_on, only_job, ops_of, reduce, start_open_rank
 
-PROGRAM = pathlib.Path(__file__).with_name("open_rank_program.py")
 LEASE_TTL_MS = 2000
 # From the kill of a process to the error that its group's ops have on the other ranks: no lease.
 TOLD_WITHIN_S = 1 * TIME_FACTOR
 
 OPS = 60  # in groups that go on
-
-Ranks = dict[int, Process]
-
-
-def start_open_rank(cluster: Cluster, *options: str) -> Process:
-    command = [sys.executable, str(PROGRAM), "--library", str(LIBRARY), "--scheduler", cluster.scheduler_address]
-    return cluster.start([*command, *options], sanitizer_environment())
 
 
 def add_rank(cluster: Cluster, ranks: Ranks, *options: str) -> int:
@@ -32,19 +23,6 @@ def add_rank(cluster: Cluster, ranks: Ranks, *options: str) -> int:
     rank = int(process.wait_for_line(r"^joined as rank (\d+)$").group(1))
     ranks[rank] = process
     return rank
-
-
-def reduce(ranks: Ranks, name: str) -> set[str]:
-    """Of all of them, in a group of that name: the digests."""
-    for process in ranks.values():
-        process.say(f"reduce {name} {','.join(map(str, sorted(ranks)))}")
-    return {process.wait_for_line(rf"^{name} done (\w+)$").group(1) for process in ranks.values()}
-
-
-def only_job(cluster: Cluster) -> dict:
-    (document,) = cluster.shoalctl("jobs")
-    (job,) = document["jobs"]
-    return job
 
 
 def rosters(cluster: Cluster) -> list[str]:
@@ -121,18 +99,6 @@ def test_with_too_few_left_the_job_fails_by_name(cluster: Cluster, ranks: Ranks)
     assert "1 rank: 0 left, and the job needs 2" in only_job(cluster)["failure"]
     ranks[0].say("reduce second 0")
     ranks[0].wait_for_line("^second refused ABORTED: .*the job needs 2")
-
-
-def ops_of(process: Process, name: str) -> list[re.Match[str]]:
-    pattern = re.compile(rf"^{name} op (\d+) (\d+)-(\d+) (\S+) (\w+) [\d.]+$", re.MULTILINE)
-    return list(pattern.finditer(process.output))
-
-
-def go_on(ranks: Ranks, name: str, min_ranks: int, ops: int, scale: int) -> None:
-    for process in ranks.values():
-        process.say(f"go on {name} {','.join(map(str, sorted(ranks)))} {min_ranks} {ops} {scale}")
-    for process in ranks.values():
-        process.wait_for_line(f"^{name} open$")
 
 
 def assert_written_down(cluster: Cluster, ops: list[re.Match]) -> None:

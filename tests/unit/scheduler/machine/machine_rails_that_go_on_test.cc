@@ -157,6 +157,27 @@ TEST_F(MachineRailsThatGoOnTest, ARankThatHasClosedTheGroupStaysInItsRail) {
       << "its results may be missing elsewhere, and it handed them over before it closed the group";
 }
 
+TEST_F(MachineRailsThatGoOnTest, WhatRanksTellOfAnOpIsOfTheWholeGroup) {
+  Start(3);
+  const std::vector<GroupJoined> answers = Open(2);
+  LoseAllBut({0, 1, 3, 4, 5});
+  for (const uint32_t rank : {0, 1, 5}) {
+    HeartbeatWorker beat = Beat(job_, rank, 100 + rank);
+    beat.partial_ops = {{.number = 1,
+                         .group = answers[0].whole_group,
+                         .epoch = Epoch(3),
+                         .op = OpNumber(7),
+                         .ranges = {{.first = 0, .count = 50, .contributors = 6}, {50, 50, 4}}}};
+    harness_.Ask<WorkerRenewed>(beat);
+  }
+  std::vector<std::string> told;
+  for (const EventRecord& event : harness_.events()) {
+    if (event.kind == EventKind::kOpLacksRanks) told.push_back(event.subject + ": " + event.reason);
+  }
+  EXPECT_THAT(told, ElementsAre("group \"world\" of job \"elastic\": op 7 of epoch 3: elements 0 to 49 have the "
+                                "contributions of 6 ranks, 50 to 99 of 4; the group is without rank 2, 3 now"));
+}
+
 TEST_F(MachineRailsThatGoOnTest, ItsNodeIsOutAlsoWhereAllOthersHaveClosedItsOwnRail) {
   Start(3);
   const std::vector<GroupJoined> answers = Open(2);
