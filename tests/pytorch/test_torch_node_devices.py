@@ -1,12 +1,9 @@
 """CUDA tensors of nodes with several ranks: NCCL reduces to each rank's part, the part goes through the servers, NCCL
 gathers; on torch's CUDA devices over the simulated driver, with tests/simulated_nccl, or on a GPU with TEST_ON_GPU=1,
-which the ranks share. Two nodes are two user namespaces of this one, which is what makes nodes differ for Shoal
-(process/node_identity.h)."""
+which the ranks share. Two nodes are two user namespaces of this one (user_nodes.py)."""
 
-import ctypes
 import datetime
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 
 import device_under_test
@@ -14,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import hear, run_ranks, say
+from user_nodes import join_user_node, make_user_nodes
 
 import shoal
 
@@ -21,7 +19,6 @@ NODES = 2
 RANKS_OF_A_NODE = 2
 RANKS = NODES * RANKS_OF_A_NODE
 ELEMENTS = 300_001
-CLONE_NEWUSER = 0x10000000
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,30 +28,12 @@ def built() -> None:
 
 @pytest.fixture(scope="module")
 def namespaces() -> Iterator[list[str]]:
-    """Of the nodes, as paths."""
-    holders = []
-    try:
-        for _ in range(NODES):
-            command = ["unshare", "--user", "sh", "-c", "echo; exec sleep infinity"]
-            holders.append(subprocess.Popen(command, stdout=subprocess.PIPE))
-            holders[-1].stdout.read(1)  # it is in its namespace
-        yield [f"/proc/{holder.pid}/ns/user" for holder in holders]
-    finally:
-        for holder in holders:
-            holder.kill()
-            holder.wait()
-
-
-def join_node(namespaces: list[str]) -> None:
-    descriptor = os.open(namespaces[int(os.environ["TEST_RANK"]) // RANKS_OF_A_NODE], os.O_RDONLY)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(descriptor, CLONE_NEWUSER) != 0:
-        raise OSError(ctypes.get_errno(), "setns")
-    os.close(descriptor)
+    with make_user_nodes(NODES) as nodes:
+        yield nodes
 
 
 def reduce_on_nodes(make_group: Callable, namespaces: list[str]) -> None:
-    join_node(namespaces)
+    join_user_node(namespaces, RANKS_OF_A_NODE)
     cuda = device_under_test.load()
     make_group()
     rank = dist.get_rank()
@@ -98,7 +77,7 @@ def test_ranks_of_a_node_reduce_on_their_devices_and_each_pushes_its_part(cluste
 
 
 def lose_a_rank(make_group: Callable, namespaces: list[str]) -> str:
-    join_node(namespaces)
+    join_user_node(namespaces, RANKS_OF_A_NODE)
     cuda = device_under_test.load()
     make_group()
     tensor = cuda.on_device(torch.ones(ELEMENTS))
