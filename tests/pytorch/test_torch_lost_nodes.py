@@ -20,7 +20,7 @@ RANKS_OF_A_NODE = 2
 RANKS = NODES * RANKS_OF_A_NODE
 STEPS = 12
 KILLED = 3  # in step 4; its neighbour is 2
-NODE_IS_OUT = r"rank 3 of the job on \S+ was lost: .*which is out of group .*: the other nodes go on without it"
+NODE_IS_OUT = r"rank \d of the job on \S+ was lost: .*which is out of group .*: the other nodes go on without it"
 
 
 def average_until_a_rank_is_killed(_make_group: Callable, store_port: int, namespaces: list[str]) -> str | list[float]:

@@ -61,6 +61,8 @@ TEST(Simulation, EverySeedHolds) {
   EXPECT_GT(tally.meetings_held, 2'000u) << "of their ranks";
   EXPECT_GT(tally.ops_with_fewer, 300u) << "ranks than their group has";
   EXPECT_GT(tally.ops_with_mixed, 8u) << "numbers of ranks in their chunks";
+  EXPECT_GT(tally.ops_without_nodes, 150u) << "that lost a rank, in groups with rails";
+  EXPECT_GT(tally.ops_left_alone, 150u) << "that ended since a rank of their node was gone";
   for (size_t stage = 0; stage < kNodeStages; ++stage) {
     EXPECT_GT(tally.node_deaths[stage], 20u) << "ranks of a node died in the middle of too few ops, stage " << stage;
   }
@@ -224,6 +226,24 @@ TEST(Simulation, OpsGoOnWithoutRanksThatDieLeaveOrAreTakenForLost) {
   EXPECT_EQ(FirstFailure(report), "");
   EXPECT_GT(report.ops_with_fewer, 5u);
   EXPECT_EQ(report.ops_failed, 0u);
+}
+
+TEST(Simulation, OpsGoOnWithoutNodesThatLoseARank) {
+  for (const FaultKind kind : {FaultKind::kWorkerCrash, FaultKind::kWorkerSilent, FaultKind::kWorkerStop,
+                               FaultKind::kWorkerNodeCut, FaultKind::kAbort}) {
+    Profile profile = QuietAndOpen();
+    profile.think_ns = 3 * kNsPerMs;
+    profile.jobs[0].ranks = 6;
+    profile.jobs[0].nodes.ranks_per_node = 2;
+    profile.faults = {{.kind = kind, .at_ns = kNsPerS + 100 * kNsPerMs, .duration_ns = 3 * kNsPerS, .target = 1}};
+    const Report report = Simulate(profile, 0);
+    EXPECT_EQ(FirstFailure(report), "") << FaultName(kind);
+    EXPECT_EQ(report.faults[static_cast<size_t>(kind)], 1u);
+    EXPECT_GT(report.ops_without_nodes, 5u) << FaultName(kind);
+    // The others lose the whole node at once.
+    const bool leaves_one_alone = kind == FaultKind::kWorkerCrash || kind == FaultKind::kAbort;
+    EXPECT_EQ(report.ops_left_alone > 0, leaves_one_alone || kind == FaultKind::kWorkerStop) << FaultName(kind);
+  }
 }
 
 TEST(Checkers, FindALostSum) {

@@ -419,8 +419,8 @@ std::vector<ContributedRange> ChunkFlow::ContributedRanges(OpNumber number, Elem
   for (const ContributedRange& each : ended->second) {
     const uint64_t first = std::max(each.first, elements.first);
     const uint64_t last = std::min(each.first + each.count, end);
-    if (first < last)
-      AddContributed({.first = first, .count = last - first, .contributors = each.contributors}, &ranges);
+    if (first >= last) continue;
+    AddContributed({.first = first, .count = last - first, .contributors = each.contributors}, &ranges);
   }
   return ranges;
 }
