@@ -45,7 +45,7 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
     cell.on_servers->SetNoMoreMaps(no_more_maps_);
   }
   for (const GiveGroupUpCommand& failure : early_failures_) {
-    if (failure.group == command.info->id) cell.group->FailAsOthers(failure.reason, now, actions);
+    if (failure.group == command.info->id) GiveGroupUp(failure, cell.group.get(), now, actions);
   }
   std::erase_if(early_failures_, [&](const GiveGroupUpCommand& each) { return each.group == command.info->id; });
   for (const RankLostCommand& lost : lost_ranks_) LoseRank(lost, &cell, now, actions);
@@ -124,8 +124,15 @@ void WorkerMachine::OnEvent(const GiveGroupUpCommand& command, Now now, WorkerAc
     early_failures_.push_back(command);
     return;
   }
-  group->FailAsOthers(command.reason, now, actions);
+  GiveGroupUp(command, group, now, actions);
   DropClosed(handle);
+}
+
+void WorkerMachine::GiveGroupUp(const GiveGroupUpCommand& command, AnyGroup* group, Now now, WorkerActions* actions) {
+  // It is this rank that the scheduler does not know: the others go on without it.
+  const bool is_alone = group->info().min_ranks > 0 && absl::IsFailedPrecondition(command.reason);
+  if (is_alone) return group->GiveUp(command.reason, now, actions);
+  group->FailAsOthers(command.reason, now, actions);
 }
 
 void WorkerMachine::OnEvent(const NoMoreMapsCommand& command, Now /*now*/, WorkerActions* /*actions*/) {

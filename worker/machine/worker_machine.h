@@ -113,6 +113,7 @@ class WorkerMachine {
   WorkerGroup* FindGroupOnServers(GroupId id, GroupHandle* handle);
   // The newest map that the scheduler told before the group was open.
   void TakeEarlyMove(GroupId id, WorkerGroup* group, Now now, WorkerActions* actions);
+  static void GiveGroupUp(const GiveGroupUpCommand& command, AnyGroup* group, Now now, WorkerActions* actions);
   // The group fails if the rank is one of its own.
   static void LoseRank(const RankLostCommand& lost, GroupCell* cell, Now now, WorkerActions* actions);
   template <typename Visit>

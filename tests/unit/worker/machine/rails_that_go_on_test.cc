@@ -145,6 +145,23 @@ TEST_F(RailsThatGoOnTest, ARankThatGetsNoNewerMapIsGoneForItsNodeAlone) {
   EXPECT_THAT(worker.failures_told, IsEmpty());
 }
 
+TEST_F(RailsThatGoOnTest, ARankThatTheSchedulerDoesNotKnowIsGoneForItsNodeAlone) {
+  OpenGoingOn();
+  worker.Submit(1, kElements);
+  worker.Command(GiveGroupUpCommand{GroupId(1), absl::FailedPreconditionError("rank 5 is lost")});
+  ASSERT_THAT(worker.local_fails, SizeIs(1));
+  EXPECT_EQ(worker.local_fails[0].why, absl::UnavailableError("rank 5 is lost"));
+  EXPECT_THAT(worker.NotesOf(FrameType::kGroupFailed), IsEmpty());
+}
+
+TEST_F(RailsThatGoOnTest, WhatTheSchedulerSaysOfTheWholeGroupEndsIt) {
+  OpenGoingOn();
+  worker.Submit(1, kElements);
+  worker.Command(GiveGroupUpCommand{GroupId(1), absl::AbortedError("it has 1 nodes left, and needs 2")});
+  ASSERT_THAT(worker.local_fails, SizeIs(1));
+  EXPECT_EQ(worker.local_fails[0].why, absl::AbortedError("it has 1 nodes left, and needs 2"));
+}
+
 TEST_F(RailsThatGoOnTest, ARankThatDiesBeforeTheGroupIsOpenTakesItsNodeOut) {
   Begin();
   worker.GiveLocal(LocalGroupFailed{kGroup, absl::UnavailableError("its process has ended"), LocalRank(0)});
