@@ -124,17 +124,19 @@ std::string LastLine(const std::string& text) {
 }  // namespace
 
 absl::StatusOr<Bandwidth> MeasureBandwidth(const std::vector<std::string>& addresses, const std::string& scheduler,
-                                           const DataPlane& data_plane, uint64_t timeout_ms) {
+                                           const DataPlane& data_plane, const CredentialFiles& credentials,
+                                           uint64_t timeout_ms) {
   const std::string perf = PathOfPerf();
   if (perf.empty()) {
     return absl::NotFoundError("there is no shoal-perf, which measures it, in the folder of this program");
   }
   const uint64_t timeout_s = std::max<uint64_t>((timeout_ms + 999) / 1000, 1);
   Child child;
-  absl::Status started =
-      child.Start({perf, absl::StrCat("--way=", absl::StrJoin(addresses, ",")), absl::StrCat("--scheduler=", scheduler),
-                   absl::StrCat("--net-device=", data_plane.net_device),
-                   absl::StrCat("--transports=", data_plane.transports), absl::StrCat("--timeout=", timeout_s)});
+  absl::Status started = child.Start(
+      {perf, absl::StrCat("--way=", absl::StrJoin(addresses, ",")), absl::StrCat("--scheduler=", scheduler),
+       absl::StrCat("--net-device=", data_plane.net_device), absl::StrCat("--transports=", data_plane.transports),
+       absl::StrCat("--timeout=", timeout_s), absl::StrCat("--tls-cert=", credentials.certificate),
+       absl::StrCat("--tls-key=", credentials.key), absl::StrCat("--tls-ca=", credentials.authorities)});
   if (!started.ok()) return started;
   const Output output = child.ReadToEnd(DeadlineIn(timeout_s * 1000 + kMeasuringMs));
   if (output.exit_code == 0) return ParseWay(output.text);

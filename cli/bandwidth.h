@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "process/credential_files.h"
 
 namespace shoal::cli {
 
@@ -27,7 +28,8 @@ struct DataPlane {
 // are reached, and some seconds more. Unavailable: nothing could be sent, and why. Anything else says nothing of the
 // way. NotFound: there is no shoal-perf of this release beside this program. Internal: that one failed.
 absl::StatusOr<Bandwidth> MeasureBandwidth(const std::vector<std::string>& addresses, const std::string& scheduler,
-                                           const DataPlane& data_plane, uint64_t timeout_ms);
+                                           const DataPlane& data_plane, const CredentialFiles& credentials,
+                                           uint64_t timeout_ms);
 
 // What `shoal-perf --way` printed (perf/way.h), other programs' lines included. Internal: the line is not there, or not
 // as it should be.

@@ -35,10 +35,10 @@ absl::StatusOr<Item> NewestNamed(const Items& items, const std::string& what, co
 
 }  // namespace
 
-ClusterClient::ClusterClient(const std::string& scheduler, uint64_t timeout_ms)
+ClusterClient::ClusterClient(const std::string& scheduler, uint64_t timeout_ms, const Credentials& credentials)
     : scheduler_(scheduler),
       timeout_ms_(timeout_ms),
-      channel_(OpenSchedulerChannel(*SchedulerTarget(scheduler))),
+      channel_(OpenSchedulerChannel(*SchedulerTarget(scheduler), credentials)),
       status_(v1::Status::NewStub(channel_)),
       admin_(v1::Admin::NewStub(channel_)) {}
 

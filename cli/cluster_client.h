@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/trace_request.h"
+#include "proto/credentials.h"
 #include "shoal/v1/admin.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
 
@@ -19,7 +20,7 @@ namespace shoal::cli {
 // One thread. Every call waits at most the timeout; UNAVAILABLE and DEADLINE_EXCEEDED name the address and what to do.
 class ClusterClient {
  public:
-  ClusterClient(const std::string& scheduler, uint64_t timeout_ms);
+  ClusterClient(const std::string& scheduler, uint64_t timeout_ms, const Credentials& credentials = {});
 
   absl::StatusOr<v1::Cluster> GetCluster();
   // All that are wanted, from as many pages as it takes, each of which may take as long as the timeout.

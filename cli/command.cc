@@ -103,6 +103,7 @@ void DeclareCluster(Command* command, OptionTable* table) {
                 "Address of the scheduler, or of several as IP:PORT,IP:PORT.", &command->scheduler);
   table->Double("timeout", "", "S", "How long to wait for the scheduler, and with doctor for servers.",
                 &command->timeout_s, 0.001, kMostSeconds);
+  DeclareCredentialOptions(&command->credential_files, table);
 }
 
 void DeclareJson(Command* command, OptionTable* table) {

@@ -10,13 +10,17 @@
 
 #include "cli/bandwidth.h"
 #include "cli/plan.h"
+#include "process/credential_files.h"
 #include "program/option_table.h"
+#include "proto/credentials.h"
 
 namespace shoal::cli {
 
 struct Command {
   std::string argument;  // of the command
   std::string scheduler;
+  CredentialFiles credential_files;
+  Credentials credentials;  // of these
   double timeout_s = 5;
   bool json = false;
   bool all = false;

@@ -374,8 +374,8 @@ void MeasureBandwidths(const ExamineOptions& options, Examination* seen) {
   for (const auto& [server, ways] : TriedServers(*seen)) {
     if (!WhyNotMeasured(ways).empty()) continue;
     const std::vector<std::string> addresses(server->addresses().begin(), server->addresses().end());
-    seen->bandwidths->emplace(server->name(),
-                              MeasureBandwidth(addresses, options.scheduler, *options.bandwidth, options.timeout_ms));
+    seen->bandwidths->emplace(server->name(), MeasureBandwidth(addresses, options.scheduler, *options.bandwidth,
+                                                               options.credential_files, options.timeout_ms));
   }
 }
 
@@ -384,7 +384,7 @@ Examination Look(const ExamineOptions& options, ClusterClient* client) {
   seen.node = ReadNodeSettings("/");
   seen.node_name = NodeName();
   // Of one alone nothing more is to be said.
-  seen.schedulers = AskEachScheduler(options.scheduler, options.timeout_ms);
+  seen.schedulers = AskEachScheduler(options.scheduler, options.timeout_ms, options.credentials);
   if (seen.schedulers.size() < 2) seen.schedulers.clear();
   seen.asked_unix_ms = ReadNow().unix_ms;
   absl::StatusOr<v1::Cluster> cluster = client->GetCluster();

@@ -17,6 +17,7 @@
 #include "cli/node_settings.h"
 #include "cli/schedulers.h"
 #include "cli/ways.h"
+#include "proto/credentials.h"
 #include "shoal/v1/status.pb.h"
 
 namespace shoal::cli {
@@ -66,6 +67,8 @@ struct ExamineOptions {
   uint64_t timeout_ms = 0;
   std::optional<DataPlane> bandwidth;  // measure it over this
   bool json = false;
+  Credentials credentials = {};  // of the client
+  CredentialFiles credential_files = {};
 };
 
 // Looks, and writes what it found, also where no scheduler answers. FAILED_PRECONDITION: there is a problem. Waits for

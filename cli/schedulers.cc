@@ -15,9 +15,9 @@
 namespace shoal::cli {
 namespace {
 
-AskedScheduler Ask(const std::string& address, uint64_t timeout_ms) {
+AskedScheduler Ask(const std::string& address, uint64_t timeout_ms, const Credentials& credentials) {
   const auto since = std::chrono::steady_clock::now();
-  const absl::StatusOr<v1::Cluster> cluster = ClusterClient(address, timeout_ms).GetCluster();
+  const absl::StatusOr<v1::Cluster> cluster = ClusterClient(address, timeout_ms, credentials).GetCluster();
   const auto took = std::chrono::steady_clock::now() - since;
   AskedScheduler asked{.address = address, .answer = cluster.status()};
   asked.answered_in_ms = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
@@ -30,9 +30,12 @@ AskedScheduler Ask(const std::string& address, uint64_t timeout_ms) {
 
 }  // namespace
 
-std::vector<AskedScheduler> AskEachScheduler(const std::string& scheduler, uint64_t timeout_ms) {
+std::vector<AskedScheduler> AskEachScheduler(const std::string& scheduler, uint64_t timeout_ms,
+                                             const Credentials& credentials) {
   std::vector<AskedScheduler> asked;
-  for (const std::string& address : EachSchedulerAddress(scheduler)) asked.push_back(Ask(address, timeout_ms));
+  for (const std::string& address : EachSchedulerAddress(scheduler)) {
+    asked.push_back(Ask(address, timeout_ms, credentials));
+  }
   return asked;
 }
 

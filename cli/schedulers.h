@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "proto/credentials.h"
 
 namespace shoal::cli {
 
@@ -20,7 +21,8 @@ struct AskedScheduler {
 
 // Those of a list, or those that a name stands for; `scheduler`: as --scheduler has it. Waits for `timeout_ms` at most
 // for each.
-std::vector<AskedScheduler> AskEachScheduler(const std::string& scheduler, uint64_t timeout_ms);
+std::vector<AskedScheduler> AskEachScheduler(const std::string& scheduler, uint64_t timeout_ms,
+                                             const Credentials& credentials = {});
 
 // A row for each, and below why some do not answer.
 std::string SchedulersText(const std::vector<AskedScheduler>& schedulers);

@@ -68,7 +68,7 @@ absl::Status ShowStatus(const Command& command, ClusterClient* client, std::ostr
 // The client is of all of them together.
 absl::Status ShowSchedulers(const Command& command, ClusterClient*, std::ostream& out) {
   const auto timeout_ms = static_cast<uint64_t>(Milliseconds(command.timeout_s).count());
-  const std::vector<AskedScheduler> asked = AskEachScheduler(command.scheduler, timeout_ms);
+  const std::vector<AskedScheduler> asked = AskEachScheduler(command.scheduler, timeout_ms, command.credentials);
   out << (command.json ? SchedulersJson(asked) + "\n" : SchedulersText(asked));
   for (const AskedScheduler& each : asked) {
     if (each.answer.ok()) return absl::OkStatus();
@@ -127,7 +127,9 @@ absl::Status RunEvents(const Command& command, ClusterClient* client, std::ostre
 absl::Status RunDoctor(const Command& command, ClusterClient* client, std::ostream& out) {
   ExamineOptions options{.scheduler = command.scheduler,
                          .timeout_ms = static_cast<uint64_t>(Milliseconds(command.timeout_s).count()),
-                         .json = command.json};
+                         .json = command.json,
+                         .credentials = command.credentials,
+                         .credential_files = command.credential_files};
   if (command.bandwidth) options.bandwidth = command.data_plane;
   return Examine(options, client, out);
 }
@@ -297,8 +299,7 @@ std::vector<OptionTable*> DeclareCommands(Command* command, OptionTable* table) 
     DeclareCluster(command, own);
     if (kind.run != nullptr) continue;
     // They are taken all the same, as people may have them in an alias.
-    own->Hide("--scheduler");
-    own->Hide("--timeout");
+    for (const char* const name : {"--scheduler", "--timeout", "--tls-cert", "--tls-key", "--tls-ca"}) own->Hide(name);
   }
   return commands;
 }
@@ -369,7 +370,16 @@ int RunCommand(const std::vector<std::string>& arguments, std::ostream& out, std
     return kExitOk;
   }
   if (const absl::Status status = CheckScheduler(kind, command); !status.ok()) return FailUsage(status, name, err);
-  ClusterClient client(command.scheduler, static_cast<uint64_t>(Milliseconds(command.timeout_s).count()));
+  const absl::StatusOr<Credentials> credentials =
+      Credentials::Load(command.credential_files, [&err](const Credentials::News& news) {
+        if (news.is_warning) err << absl::StrCat("shoalctl: ", news.text, "\n");
+      });
+  if (!credentials.ok()) {
+    err << "shoalctl: " << std::string(credentials.status().message()) << "\n";
+    return absl::IsInvalidArgument(credentials.status()) ? kExitUsage : kExitFailure;
+  }
+  command.credentials = *credentials;
+  ClusterClient client(command.scheduler, static_cast<uint64_t>(Milliseconds(command.timeout_s).count()), *credentials);
   const absl::Status status = kind.run(command, &client, out);
   if (status.ok()) return kExitOk;
   err << "shoalctl: " << std::string(status.message()) << "\n";

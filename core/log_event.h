@@ -113,6 +113,8 @@ namespace shoal {
     "All ranks of a group have closed it.") \
   X(kColocationRequested, "colocation-requested", kWarning, kScheduler, \
     "No server is left for a job, so its ranks were asked to run colocated ones.") \
+  X(kCallRefused, "call-refused", kWarning, kScheduler, \
+    "Somebody made a call that his role does not have. Told once a minute at most of each identity and call.") \
   X(kServerNode, "server-node", kInfo, kServer, \
     "Which processors and memory the I/O threads use, and the data plane's transports.") \
   X(kServerMisplaced, "server-misplaced", kWarning, kServer, \
@@ -175,6 +177,10 @@ namespace shoal {
     "A connection was closed because what came in was not the protocol.") \
   X(kAddressTaken, "address-taken", kWarning, kProcess, \
     "Another process has an address or the state file that this one is to use; it is tried again for ten seconds.") \
+  X(kCertificateRenewed, "certificate-renewed", kInfo, kProcess, \
+    "The files of the certificate, its key or the authorities have changed, and new connections use them.") \
+  X(kCertificateNotTaken, "certificate-not-taken", kWarning, kProcess, \
+    "Changed files can't be used, or the certificate in use has expired; the text says why. The old ones stay in use.") \
   X(kHttpListening, "http-listening", kInfo, kProcess, \
     "Metrics and health are served at the address of --http.") \
   X(kEventsLeftOut, "events-left-out", kWarning, kProcess, \

@@ -243,6 +243,7 @@ int RunLocalRanks(const PerfOptions& options, const std::vector<std::string>& ar
       return kExitFailed;
     }
     of_rank.scheduler = *scheduler;
+    of_rank.credentials = {};  // all is within this node
   }
   if (of_rank.job.empty()) of_rank.job = absl::StrCat("shoal-perf-", getpid());
   for (uint32_t rank = 0; rank < options.spawn; ++rank) {

@@ -106,6 +106,7 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
       &options->servers, 0, 64);
   table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT", "Address of the scheduler of a running cluster.",
                 &options->scheduler);
+  DeclareCredentialOptions(&options->credentials, table);
   table->String("job", "", "NAME",
                 "Name of the job, the same on all ranks. If empty: shoal-perf, or with --spawn a new name.",
                 &options->job);

@@ -14,6 +14,7 @@
 #include "core/node_reduce.h"
 #include "core/wire_format.h"
 #include "perf/rank_split.h"
+#include "process/credential_files.h"
 
 namespace shoal {
 
@@ -45,6 +46,7 @@ struct PerfOptions {
   uint32_t spawn = 0;    // local ranks to fork; 0: this process is one rank
   uint32_t servers = 0;  // to start beside them, where no scheduler is given
   std::string scheduler;
+  CredentialFiles credentials;  // for that
   std::string job;
   uint32_t world_size = 0;
   uint32_t rank = 0;

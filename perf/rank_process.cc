@@ -27,6 +27,7 @@ void Print(const std::string& text) {
 SessionOptions MakeSessionOptions(const PerfOptions& options) {
   SessionOptions session;
   session.scheduler = options.scheduler;
+  session.credentials = options.credentials;
   session.job = options.job;
   session.rank = options.rank;
   session.world_size = options.world_size;

@@ -37,6 +37,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
   shoal_error error{};
   shoal_worker_options worker_options{};
   worker_options.scheduler = options.scheduler.c_str();
+  worker_options.tls_cert = options.credentials.certificate.c_str();
+  worker_options.tls_key = options.credentials.key.c_str();
+  worker_options.tls_ca = options.credentials.authorities.c_str();
   worker_options.job_name = options.job.c_str();
   worker_options.rank = options.rank;
   worker_options.world_size = options.world_size;

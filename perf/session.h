@@ -16,6 +16,7 @@
 #include "core/node_reduce.h"
 #include "core/wire_format.h"
 #include "perf/rank_split.h"
+#include "process/credential_files.h"
 #include "shoal/worker.h"
 
 namespace shoal {
@@ -25,6 +26,7 @@ absl::Status StatusFromShoal(shoal_code code, const shoal_error& error);
 
 struct SessionOptions {
   std::string scheduler;
+  CredentialFiles credentials;
   std::string job;
   uint32_t rank = 0;
   uint32_t world_size = 1;

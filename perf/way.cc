@@ -14,6 +14,9 @@ int RunWay(const PerfOptions& options) {
   shoal_way_options to_measure = {};
   to_measure.addresses = options.way.c_str();
   to_measure.scheduler = options.scheduler.empty() ? nullptr : options.scheduler.c_str();
+  to_measure.tls_cert = options.credentials.certificate.c_str();
+  to_measure.tls_key = options.credentials.key.c_str();
+  to_measure.tls_ca = options.credentials.authorities.c_str();
   to_measure.net_device = net_device.c_str();
   to_measure.transports = options.transports.c_str();
   to_measure.connect_timeout_ms = uint64_t{1000} * options.timeout_s;

@@ -14,7 +14,7 @@
 namespace shoal {
 
 std::string SendFlightRecord(const std::string& scheduler, v1::SendFlightRecordRequest member,
-                             const FlightFolder::Record& record, uint64_t deadline_ns) {
+                             const FlightFolder::Record& record, uint64_t deadline_ns, const Credentials& credentials) {
   v1::SendFlightRecordRequest request = std::move(member);
   request.set_job_id(record.job.value());
   request.set_group_id(record.group.value());
@@ -24,7 +24,7 @@ std::string SendFlightRecord(const std::string& scheduler, v1::SendFlightRecordR
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(NsUntil(deadline_ns)));
   v1::SendFlightRecordResponse response;
   const std::unique_ptr<v1::Scheduler::Stub> stub =
-      v1::Scheduler::NewStub(OpenSchedulerChannel(*SchedulerTarget(scheduler)));
+      v1::Scheduler::NewStub(OpenSchedulerChannel(*SchedulerTarget(scheduler), credentials));
   if (!stub->SendFlightRecord(&context, request, &response).ok()) return "";
   return absl::StrCat("the scheduler has it: `shoalctl timeline --group ", record.group.value(), "` draws it");
 }

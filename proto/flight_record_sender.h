@@ -9,6 +9,7 @@
 #include <string>
 
 #include "process/flight_folder.h"
+#include "proto/credentials.h"
 #include "shoal/v1/scheduler.pb.h"
 
 namespace shoal {
@@ -16,7 +17,8 @@ namespace shoal {
 // As FlightFolder::Send. `scheduler`: an address that SchedulerTarget takes. `member`: who sends it. One try: whoever
 // fails may be about to end, and a scheduler that is away, or is older than this call, is not waited for.
 std::string SendFlightRecord(const std::string& scheduler, v1::SendFlightRecordRequest member,
-                             const FlightFolder::Record& record, uint64_t deadline_ns);
+                             const FlightFolder::Record& record, uint64_t deadline_ns,
+                             const Credentials& credentials = {});
 
 }  // namespace shoal
 

@@ -18,13 +18,21 @@ constexpr std::array<absl::string_view, 3> kOfConnections = {"failed to connect"
                                                              "DNS resolution"};
 
 // What gRPC says of what may happen to anybody, and what that means.
-constexpr std::array<std::pair<absl::string_view, absl::string_view>, 6> kInWords = {{
+constexpr std::array<std::pair<absl::string_view, absl::string_view>, 9> kInWords = {{
     {"Failed parsing HTTP/2",
      "what listens there is not a scheduler; the port of --http is another one than that of "
      "--listen"},
     {"Trying to connect an http1.x server",
      "what listens there is not a scheduler; the port of --http is another one "
      "than that of --listen"},
+    {"certificate verify failed",
+     "what listens there shows a certificate that none of the authorities here (--tls-ca) has signed, or that has "
+     "expired"},
+    {"wrong version number",
+     "what listens there does not speak TLS: it is a scheduler without certificates, or another program"},
+    {"Socket closed",
+     "the connection was closed at once; a scheduler with certificates does so if this end shows none (--tls-cert) or "
+     "one that it does not know"},
     {"Domain name not found", "that name has no address: see how it is spelled, and what /etc/hosts and DNS say"},
     {"Could not contact DNS servers", "no DNS server answers that knows the address of that name"},
     {"tcp handshaker shutdown",
@@ -36,7 +44,7 @@ constexpr std::array<std::pair<absl::string_view, absl::string_view>, 6> kInWord
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> OpenSchedulerChannel(const std::string& target) {
+std::shared_ptr<grpc::Channel> OpenSchedulerChannel(const std::string& target, const Credentials& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetLoadBalancingPolicyName("round_robin");
   arguments.SetMaxReceiveMessageSize(-1);  // a list of many jobs is large
@@ -45,7 +53,7 @@ std::shared_ptr<grpc::Channel> OpenSchedulerChannel(const std::string& target) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // the scheduler is inside
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(target, credentials.ForScheduler(), arguments);
 }
 
 std::string ShortReason(const std::string& message) {

@@ -25,8 +25,11 @@ constexpr uint64_t kRetryNs = 500 * kNsPerMs;
 }  // namespace
 
 TraceSender::TraceSender(std::string scheduler, std::vector<TraceSource> sources,
-                         std::function<void(std::string)> report)
-    : scheduler_(std::move(scheduler)), sources_(std::move(sources)), report_(std::move(report)) {}
+                         std::function<void(std::string)> report, const Credentials& credentials)
+    : scheduler_(std::move(scheduler)),
+      credentials_(credentials),
+      sources_(std::move(sources)),
+      report_(std::move(report)) {}
 
 TraceSender::~TraceSender() { Stop(); }
 
@@ -96,7 +99,7 @@ void TraceSender::Run(const TraceRequest& trace, const Sources& sources, const T
     records.push_back(std::move(record));
   }
   const std::unique_ptr<v1::Scheduler::Stub> stub =
-      v1::Scheduler::NewStub(OpenSchedulerChannel(*SchedulerTarget(scheduler_)));
+      v1::Scheduler::NewStub(OpenSchedulerChannel(*SchedulerTarget(scheduler_), credentials_));
   for (size_t i = 0; i < records.size(); ++i) {
     request.set_io_thread(static_cast<uint32_t>(i));
     request.set_record(std::move(records[i]));

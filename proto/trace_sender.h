@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "core/trace_request.h"
 #include "process/mutex.h"
+#include "proto/credentials.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 
 namespace shoal {
@@ -36,7 +37,8 @@ class TraceSender {
   // `scheduler` is an address that SchedulerTarget takes. Those of one kind in `sources`, which outlive it, are
   // numbered as the I/O threads of a server are. `report` is called by any thread with a sentence when a record could
   // not be sent.
-  TraceSender(std::string scheduler, std::vector<TraceSource> sources, std::function<void(std::string)> report);
+  TraceSender(std::string scheduler, std::vector<TraceSource> sources, std::function<void(std::string)> report,
+              const Credentials& credentials = {});
   ~TraceSender();  // stops
   TraceSender(const TraceSender&) = delete;
   TraceSender& operator=(const TraceSender&) = delete;
@@ -59,6 +61,7 @@ class TraceSender {
   void EndLast() SHOAL_REQUIRES(begin_mutex_);
 
   const std::string scheduler_;
+  const Credentials credentials_;
   const std::vector<TraceSource> sources_;
   const std::function<void(std::string)> report_;
 

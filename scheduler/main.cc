@@ -17,6 +17,7 @@
 #include "process/listen_address.h"
 #include "process/open_files.h"
 #include "program/option_table.h"
+#include "proto/credentials.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/page/cluster_page.h"
 #include "scheduler/scheduler.h"
@@ -109,7 +110,10 @@ int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const s
   }
   if (!scheduler.ok()) return Fail(scheduler.status(), log);
   const std::string address = (*scheduler)->address();
-  shoal::ClusterPage page(address);
+  // The scheduler has read them, and tells of changes.
+  const absl::StatusOr<shoal::Credentials> credentials = shoal::Credentials::Load(config.credentials, nullptr);
+  if (!credentials.ok()) return Fail(credentials.status(), log);
+  shoal::ClusterPage page(address, *credentials);
   const auto http = StartHttp(config, scheduler->get(), &page, log);
   if (!http.ok()) return Fail(http.status(), log);
   if (format == shoal::LogFormat::kText) PrintStart(config, effective, address);
@@ -142,5 +146,8 @@ int main(int argc, char** argv) {
   const absl::StatusOr<shoal::LogFormat> format = shoal::ParseLogFormat(config.log_format);
   if (!format.ok()) return FailUsage(format.status());
   shoal::RaiseOpenFileLimit();
+  // A cipher of TLS 1.2 that no handshake with certificates can agree on, and nothing that is older: gRPC has no other
+  // way to say that TLS 1.3 alone is spoken.
+  setenv("GRPC_SSL_CIPHER_SUITES", "DHE-PSK-AES256-GCM-SHA384", 1);
   return Serve(config, *format, options.Effective());
 }

@@ -9,15 +9,19 @@
 #include "core/now.h"
 #include "process/mutex.h"
 #include "process/open_files.h"
+#include "process/read_small_file.h"
 #include "process/start_thread.h"
+#include "proto/credentials.h"
 #include "scheduler/leading/scheduler_roles.h"
 #include "scheduler/leading/scheduler_term.h"
+#include "scheduler/rpc/doorkeeper.h"
 #include "scheduler/store/file_store.h"
 #include "scheduler/store/memory_store.h"
 
 namespace shoal {
 namespace {
 
+using scheduler::Doorkeeper;
 using scheduler::SchedulerNumbers;
 using scheduler::SchedulerRoles;
 using scheduler::SchedulerSinks;
@@ -40,6 +44,27 @@ absl::Status CheckConfig(const SchedulerConfig& config) {
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const SchedulerConfig& config) {
   if (config.state_file.empty()) return std::make_unique<scheduler::MemoryStore>();
   return scheduler::FileStore::Open(config.state_file);
+}
+
+// Null: callers are not asked for their identity.
+absl::StatusOr<std::shared_ptr<Doorkeeper>> HireDoorkeeper(const SchedulerConfig& config, const EventSink& log) {
+  if (config.credentials.empty() && !config.identities.empty()) {
+    return absl::InvalidArgumentError("--identities needs --tls-cert, --tls-key and --tls-ca: nobody proves who he is");
+  }
+  const absl::StatusOr<Credentials> credentials = Credentials::Load(config.credentials, ReportTo(log));
+  if (!credentials.ok()) return credentials.status();
+  if (credentials->empty()) return nullptr;
+  IdentityRules rules;
+  if (!config.identities.empty()) {
+    const absl::StatusOr<std::string> text = ReadSmallFile("--identities", config.identities);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<IdentityRules> parsed = IdentityRules::Parse(*text);
+    if (!parsed.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(config.identities, ": ", parsed.status().message()));
+    }
+    rules = *std::move(parsed);
+  }
+  return std::make_shared<Doorkeeper>(*credentials, std::move(rules), log);
 }
 
 }  // namespace
@@ -111,17 +136,19 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfi
       if (LevelOf(event.kind) != EventLevel::kInfo) log(event);
     };
   }
+  absl::StatusOr<std::shared_ptr<Doorkeeper>> doorkeeper = HireDoorkeeper(config, sinks.log);
+  if (!doorkeeper.ok()) return doorkeeper.status();
   if (!config.http.empty() || config.is_colocated) {
     sinks.numbers = [numbers](std::shared_ptr<const SchedulerNumbers> newest) { numbers->Set(std::move(newest)); };
   }
   if (!config.store.empty()) {
-    auto roles = SchedulerRoles::Start(config, std::move(sinks));
+    auto roles = SchedulerRoles::Start(config, *std::move(doorkeeper), std::move(sinks));
     if (!roles.ok()) return roles.status();
     return std::unique_ptr<Scheduler>(new Scheduler(std::make_unique<Parts>(*std::move(roles), numbers)));
   }
   absl::StatusOr<std::unique_ptr<Store>> store = OpenStore(config);
   if (!store.ok()) return store.status();
-  auto term = SchedulerTerm::Start(config, config.listen, *std::move(store), std::move(sinks));
+  auto term = SchedulerTerm::Start(config, config.listen, *std::move(store), *std::move(doorkeeper), std::move(sinks));
   if (!term.ok()) return term.status();
   auto parts = std::make_unique<Parts>(*std::move(term), numbers);
   if (absl::Status status = parts->Lead(); !status.ok()) return status;

@@ -23,6 +23,7 @@
 #include "process/open_files.h"
 #include "process/socket_address.h"
 #include "process/start_thread.h"
+#include "proto/credentials.h"
 #include "proto/flight_record_sender.h"
 #include "proto/trace_sender.h"
 #include "server/loop/lease_loop.h"
@@ -84,9 +85,10 @@ void AddCounters(uint32_t io_thread, const ServerCounters& more, ServerCounters*
 
 class Server::Parts {
  public:
-  Parts(const ServerConfig& config, EventSink log, std::unique_ptr<WakeUp> lease_wake_up,
-        std::unique_ptr<WakeUp> end_wake_up)
+  Parts(const ServerConfig& config, const Credentials& credentials, EventSink log,
+        std::unique_ptr<WakeUp> lease_wake_up, std::unique_ptr<WakeUp> end_wake_up)
       : config_(config),
+        credentials_(credentials),
         log_(std::move(log)),
         lease_wake_up_(std::move(lease_wake_up)),
         end_wake_up_(std::move(end_wake_up)) {}
@@ -128,6 +130,7 @@ class Server::Parts {
   void Log(EventKind kind, std::string text) const { log_({.kind = kind, .text = std::move(text)}); }
 
   const ServerConfig config_;
+  const Credentials credentials_;
   const EventSink log_;
   const std::unique_ptr<WakeUp> lease_wake_up_;  // for the thread that runs the lease loop
   const std::unique_ptr<WakeUp> end_wake_up_;
@@ -185,7 +188,7 @@ std::string Server::Parts::SendFlight(const FlightFolder::Record& record, uint64
   v1::SendFlightRecordRequest member;
   member.set_server_id(server_id_);
   member.set_incarnation(registration_.incarnation.value());
-  return SendFlightRecord(config_.scheduler, member, record, deadline_ns);
+  return SendFlightRecord(config_.scheduler, member, record, deadline_ns, credentials_);
 }
 
 absl::StatusOr<std::unique_ptr<ServerThread>> Server::Parts::StartIoThread(const ServerThreadOptions& options,
@@ -279,9 +282,10 @@ absl::Status Server::Parts::Register(int cancel_fd) {
   std::vector<TraceSource> sources;
   sources.reserve(threads_.size());
   for (uint32_t i = 0; i < threads_.size(); ++i) sources.push_back(SourceOfTraces(i));
-  traces_.emplace(config_.scheduler, std::move(sources),
-                  [this](std::string sentence) { Log(EventKind::kTraceUnsent, std::move(sentence)); });
-  control_link_ = MakeGrpcControlLink(config_.scheduler);
+  traces_.emplace(
+      config_.scheduler, std::move(sources),
+      [this](std::string sentence) { Log(EventKind::kTraceUnsent, std::move(sentence)); }, credentials_);
+  control_link_ = MakeGrpcControlLink(config_.scheduler, credentials_);
   control_link_->SetWake([this] { lease_wake_up_->Signal(); });
   lease_loop_.emplace(RegistrationOptions{.scheduler = config_.scheduler,
                                           .start_timeout_ms = std::max<uint64_t>(start_time_left_ns_ / kNsPerMs, 1),
@@ -476,7 +480,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   if (!lease_wake_up.ok()) return lease_wake_up.status();
   absl::StatusOr<std::unique_ptr<WakeUp>> end_wake_up = WakeUp::Make();
   if (!end_wake_up.ok()) return end_wake_up.status();
-  auto parts = std::make_unique<Parts>(resolved, std::move(log), *std::move(lease_wake_up), *std::move(end_wake_up));
+  const absl::StatusOr<Credentials> credentials = Credentials::Load(config.credentials, ReportTo(log));
+  if (!credentials.ok()) return credentials.status();
+  auto parts = std::make_unique<Parts>(resolved, *credentials, std::move(log), *std::move(lease_wake_up),
+                                       *std::move(end_wake_up));
   status = parts->Listen(cancel_fd);
   if (status.ok()) status = parts->Register(cancel_fd);
   if (status.ok()) status = parts->Serve();

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "core/ids.h"
+#include "process/credential_files.h"
 #include "process/flight_folder.h"
 
 namespace shoal {
@@ -34,6 +35,7 @@ struct ServerConfig {
   uint64_t drain_timeout_ms = 10'000;  // for open groups to end after a signal
   std::string http;                    // "ip:port" of metrics and health; empty: none
   std::string log_format = "text";     // or "json"
+  CredentialFiles credentials;         // that it shows the scheduler
   // These are no options of the program: a process with a colocated server gives its own job, and how the job knows
   // this node. 0: the server serves all jobs. No name: the node's own, and its boot id.
   JobId job;

@@ -75,6 +75,7 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
   table->String("log-format", "SHOAL_SERVER_LOG_FORMAT", "FORMAT",
                 "Form of the log on stderr: text (human-readable lines) or json (one object per line).",
                 &config->log_format);
+  DeclareCredentialOptions(&config->credentials, table);
 }
 
 }  // namespace shoal

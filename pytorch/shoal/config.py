@@ -135,6 +135,12 @@ SETTINGS = (
     Setting("encrypt", "SHOAL_ENCRYPT", parse_switch, False,
             "1: what ranks and servers send each other over TCP is encrypted, for a scheduler that rank 0 runs; a"
             " cluster's scheduler has its own `--encrypt`"),
+    Setting("tls_cert", "SHOAL_TLS_CERT", parse_text, "",
+            "PEM file of the certificate with which the rank shows the scheduler who it is; with it go SHOAL_TLS_KEY"
+            " and SHOAL_TLS_CA; a changed file is read again; empty: plain text"),
+    Setting("tls_key", "SHOAL_TLS_KEY", parse_text, "", "PEM file of the private key of that certificate"),
+    Setting("tls_ca", "SHOAL_TLS_CA", parse_text, "",
+            "PEM file of the certificates of those who may sign the scheduler's certificate"),
     Setting("chunk_bytes", "SHOAL_CHUNK_BYTES", parse_bytes, 0,
             "size of the largest chunk of a tensor, equal on all ranks; 0: the library's default"),
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
@@ -198,6 +204,9 @@ class Config:
     min_servers: int | None
     port_buffer: int
     encrypt: bool
+    tls_cert: str
+    tls_key: str
+    tls_ca: str
     chunk_bytes: int
     wire: str
     error_feedback: bool
@@ -237,7 +246,13 @@ def read_config(environment: Mapping[str, str], query: Mapping[str, str]) -> tup
             values[setting.name], sources[setting.name] = setting.parse(text), source
         except ValueError as error:
             raise ValueError(f"{source}={text!r}: expected {error}") from None
-    return Config(**values), sources
+    config = Config(**values)
+    if config.scheduler is None and (config.tls_cert or config.tls_key or config.tls_ca):
+        raise ValueError(
+            "SHOAL_TLS_CERT, SHOAL_TLS_KEY and SHOAL_TLS_CA are for a cluster's scheduler: name it with"
+            " SHOAL_SCHEDULER; one that rank 0 runs takes no certificates"
+        )
+    return config, sources
 
 
 def options_of_group(settings: Config, given: object) -> tuple[str, str, bool]:

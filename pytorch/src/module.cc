@@ -250,6 +250,9 @@ constexpr OptionsFromPython<shoal_worker_options>::Field kWorkerFields[] = {
     SHOAL_WORKER_FIELD(device_memory_bytes),
     SHOAL_WORKER_FIELD(min_ranks),
     SHOAL_WORKER_FIELD(identity),
+    SHOAL_WORKER_FIELD(tls_cert),
+    SHOAL_WORKER_FIELD(tls_key),
+    SHOAL_WORKER_FIELD(tls_ca),
 };
 constexpr OptionsFromPython<shoal_scheduler_options>::Field kSchedulerFields[] = {
     SHOAL_FIELD(shoal_scheduler_options, listen), SHOAL_FIELD(shoal_scheduler_options, port_buffer_bytes),

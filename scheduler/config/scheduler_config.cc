@@ -52,6 +52,26 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
   table->String("log-format", "SHOAL_SCHEDULER_LOG_FORMAT", "FORMAT",
                 "Form of the log on stderr: text (human-readable lines) or json (one object per line).",
                 &config->log_format);
+  DeclareCredentialOptions(&config->credentials, table);
+  table->String(
+      "identities", "SHOAL_SCHEDULER_IDENTITIES", "PATH",
+      "With --tls-cert: file that says which identity has which role, a line each: \"IDENTITY ROLE\" or "
+      "\"IDENTITY worker TENANT\" (docs/security.md). Read at the start. Empty: an identity of the form "
+      "spiffe://DOMAIN/shoal/ROLE or spiffe://DOMAIN/shoal/worker/TENANT has that role, and no other has one.",
+      &config->identities);
+  table->String(
+      "etcd-ca", "SHOAL_SCHEDULER_ETCD_CA", "PATH",
+      "With --store: PEM file of the certificates of those who may sign etcd's. Empty: etcd is called in plain "
+      "text.",
+      &config->etcd_credentials.authorities);
+  table->String("etcd-cert", "SHOAL_SCHEDULER_ETCD_CERT", "PATH",
+                "With --etcd-ca: PEM file of the certificate to show etcd. Empty: none.",
+                &config->etcd_credentials.certificate);
+  table->String("etcd-key", "SHOAL_SCHEDULER_ETCD_KEY", "PATH", "PEM file of the private key of --etcd-cert.",
+                &config->etcd_credentials.key);
+  table->String("etcd-login", "SHOAL_SCHEDULER_ETCD_LOGIN", "PATH",
+                "With --store: file with USER:PASSWORD of etcd. Read again at each login. Empty: no login.",
+                &config->etcd_login);
 }
 
 }  // namespace shoal

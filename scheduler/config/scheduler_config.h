@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "process/credential_files.h"
+
 namespace shoal {
 
 class OptionTable;
@@ -24,10 +26,14 @@ struct SchedulerConfig {
   uint64_t port_buffer_bytes = 0;  // of every switch port on the way between nodes; 0: as core/flow_plan.h assumes
   bool encrypt = false;            // what ranks and servers send each other over TCP
   bool reflection = false;
-  bool log_events = false;          // each event as a line on stderr; otherwise warnings and errors alone
-  std::string log_format = "text";  // or "json"
-  std::string http;                 // "ip:port" of metrics and health; empty: none
-  bool is_colocated = false;        // it runs inside a worker, and ends with a rank; no option
+  bool log_events = false;           // each event as a line on stderr; otherwise warnings and errors alone
+  std::string log_format = "text";   // or "json"
+  std::string http;                  // "ip:port" of metrics and health; empty: none
+  CredentialFiles credentials;       // with these everybody who calls has to show a certificate
+  std::string identities;            // file of IdentityRules; empty: the default form
+  CredentialFiles etcd_credentials;  // of the store; without a certificate it shows none
+  std::string etcd_login;            // file with "USER:PASSWORD"; empty: etcd asks for none
+  bool is_colocated = false;         // it runs inside a worker, and ends with a rank; no option
 };
 
 // Declares the scheduler's options in `table`, with the values in `config` as defaults; both must outlive the table's

@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "scheduler/machine/caller_checks.h"
+
 namespace shoal::scheduler {
 
 absl::StatusOr<std::unique_ptr<ObservedScheduler>> ObservedScheduler::Make(const SchedulerMachine::Settings& settings,
@@ -18,6 +20,7 @@ ObservedScheduler::ObservedScheduler(std::unique_ptr<SchedulerMachine> membershi
     : membership_(std::move(membership)), insight_(membership_.get()) {}
 
 void ObservedScheduler::OnEvent(const SchedulerEvent& event, Now now, SchedulerActions* actions) {
+  if (RefuseStranger(event, actions)) return;
   const size_t begin = actions->size();
   std::visit(
       [&]<typename Event>(const Event& each) {
@@ -35,6 +38,18 @@ void ObservedScheduler::OnEvent(const SchedulerEvent& event, Now now, SchedulerA
     if (reply == nullptr || reply->handle != arrived->handle || !reply->response.ok()) continue;
     insight_.Complete(arrived->request, now, &*reply->response);
   }
+}
+
+bool ObservedScheduler::RefuseStranger(const SchedulerEvent& event, SchedulerActions* actions) const {
+  absl::Status status;
+  if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
+    status = CheckCaller(arrived->caller, arrived->request, membership_->jobs(), membership_->servers());
+    if (!status.ok()) actions->emplace_back(Reply{arrived->handle, status});
+  } else if (const auto* opened = std::get_if<WatchOpened>(&event)) {
+    status = CheckCaller(opened->caller, *opened, membership_->jobs());
+    if (!status.ok()) actions->emplace_back(CloseStream{opened->watcher, status});
+  }
+  return !status.ok();
 }
 
 void ObservedScheduler::Tick(Now now, SchedulerActions* actions) {

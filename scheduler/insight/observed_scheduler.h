@@ -34,6 +34,8 @@ class ObservedScheduler {
   SchedulerNumbers Numbers(Now now) const { return insight_.Numbers(now); }
 
  private:
+  // True: the caller may not ask this, and has been told.
+  bool RefuseStranger(const SchedulerEvent& event, SchedulerActions* actions) const;
   explicit ObservedScheduler(std::unique_ptr<SchedulerMachine> membership);
 
   // What each of the two has done in this step, from `begin` on, goes to the other.

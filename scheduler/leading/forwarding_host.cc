@@ -56,11 +56,13 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   ForwardedCall(const std::shared_ptr<grpc::Channel>& leader, std::shared_ptr<LeaderSigns> signs)
       : leader_(leader), signs_(std::move(signs)), begun_ns_(MonotonicNs()) {}
 
-  grpc::ServerGenericBidiReactor* Begin(grpc::GenericCallbackServerContext* from) {
+  // `identity`: of the caller; empty: callers are not asked for theirs.
+  grpc::ServerGenericBidiReactor* Begin(grpc::GenericCallbackServerContext* from, const std::string& identity) {
     caller_.call = shared_from_this();
     callee_.call = shared_from_this();
     to_.set_deadline(from->deadline());
     to_.AddMetadata(kForwardedKey, "1");
+    if (!identity.empty()) to_.AddMetadata(Doorkeeper::kCallerKey, identity);
     leader_.PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
     callee_.StartRead(&from_leader_);
     callee_.AddHold();  // until LeaderHasEnded
@@ -174,7 +176,8 @@ bool Answers(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext*
 
 class ForwardingHost::Service : public grpc::CallbackGenericService {
  public:
-  explicit Service(uint64_t lease_ttl_ms) : lease_ttl_ns_(lease_ttl_ms * kNsPerMs) {}
+  Service(uint64_t lease_ttl_ms, std::shared_ptr<Doorkeeper> doorkeeper)
+      : lease_ttl_ns_(lease_ttl_ms * kNsPerMs), doorkeeper_(std::move(doorkeeper)) {}
 
   // ResourceExhausted: there is no further thread.
   absl::Status StartProbing() {
@@ -189,7 +192,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     grpc::EnableDefaultHealthCheckService(true);  // a setting of the whole process that gRPC offers no other way
     grpc::ServerBuilder builder;
     int port = 0;
-    ListenOn(listen, &builder, &port);
+    ListenOn(listen, &builder, &port, doorkeeper_);
     builder.SetMaxReceiveMessageSize(-1);
     builder.RegisterCallbackGenericService(this);
     server_ = builder.BuildAndStart();
@@ -225,7 +228,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     // A leader that was stopped, or cut off, would keep them.
     GiveCallsUp(kAnotherLeads);
     leader_answers_ = true;
-    leader_ = address.empty() ? nullptr : OpenSchedulerChannel(address);
+    leader_ = address.empty() ? nullptr : OpenSchedulerChannel(address, CredentialsToLeader());
     if (probe_ != nullptr) probe_->TryCancel();
     changed_.notify_all();
   }
@@ -245,12 +248,24 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     }
     if (!leader_answers_) return new RefusedCall({grpc::StatusCode::UNAVAILABLE, kLeaderIsSilent});
     std::erase_if(calls_, [](const std::weak_ptr<ForwardedCall>& call) { return call.expired(); });
+    std::string identity;
+    if (doorkeeper_ != nullptr) {
+      const absl::StatusOr<Caller> caller = doorkeeper_->CallerOf(*context->auth_context(), context->client_metadata());
+      if (!caller.ok()) {
+        return new RefusedCall({grpc::StatusCode::PERMISSION_DENIED, std::string(caller.status().message())});
+      }
+      identity = caller->identity;
+    }
     const auto call = std::make_shared<ForwardedCall>(leader_, signs_);
     calls_.push_back(call);
-    return call->Begin(context);
+    return call->Begin(context, identity);
   }
 
  private:
+  Credentials CredentialsToLeader() const {
+    return doorkeeper_ == nullptr ? Credentials() : doorkeeper_->credentials();
+  }
+
   // The callers repeat their calls.
   void GiveCallsUp(const char* why) SHOAL_REQUIRES(mutex_) {
     for (const std::weak_ptr<ForwardedCall>& each : calls_) {
@@ -292,10 +307,11 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     if (is_there) return;
     GiveCallsUp(kLeaderIsSilent);
     // After a silence TCP would find out late that the path works again: the next question goes over a new connection.
-    leader_ = OpenSchedulerChannel(leader_address_);
+    leader_ = OpenSchedulerChannel(leader_address_, CredentialsToLeader());
   }
 
   const uint64_t lease_ttl_ns_;
+  const std::shared_ptr<Doorkeeper> doorkeeper_;
   const std::shared_ptr<LeaderSigns> signs_ = std::make_shared<LeaderSigns>();
   mutable Mutex mutex_;
   std::condition_variable changed_;  // leader_ or stopping_
@@ -309,10 +325,10 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   std::thread prober_;
 };
 
-absl::StatusOr<std::unique_ptr<ForwardingHost>> ForwardingHost::Listen(const std::string& listen,
-                                                                       uint64_t lease_ttl_ms) {
+absl::StatusOr<std::unique_ptr<ForwardingHost>> ForwardingHost::Listen(const std::string& listen, uint64_t lease_ttl_ms,
+                                                                       std::shared_ptr<Doorkeeper> doorkeeper) {
   if (absl::Status status = CheckListenAddress(listen); !status.ok()) return status;
-  std::unique_ptr<ForwardingHost> host(new ForwardingHost(lease_ttl_ms));
+  std::unique_ptr<ForwardingHost> host(new ForwardingHost(lease_ttl_ms, std::move(doorkeeper)));
   if (absl::Status status = host->service_->StartProbing(); !status.ok()) return status;
   const int port = host->service_->Start(listen);
   if (port == 0) return CannotListen(listen);
@@ -320,7 +336,8 @@ absl::StatusOr<std::unique_ptr<ForwardingHost>> ForwardingHost::Listen(const std
   return host;
 }
 
-ForwardingHost::ForwardingHost(uint64_t lease_ttl_ms) : service_(std::make_unique<Service>(lease_ttl_ms)) {}
+ForwardingHost::ForwardingHost(uint64_t lease_ttl_ms, std::shared_ptr<Doorkeeper> doorkeeper)
+    : service_(std::make_unique<Service>(lease_ttl_ms, std::move(doorkeeper))) {}
 
 ForwardingHost::~ForwardingHost() { Stop(); }
 

@@ -1,8 +1,8 @@
 // What a scheduler does while it does not lead: it passes every call on to the one that leads.
 //
 // So servers, workers and operators may talk to any of a cluster's schedulers. Bytes are passed on as they are, calls
-// and streams alike, with the caller's deadline and cancellation. While no scheduler leads, a call is refused with
-// UNAVAILABLE. A call that was passed on once is not passed on again.
+// and streams alike, with the caller's deadline, cancellation and identity. While no scheduler leads, a call is refused
+// with UNAVAILABLE. A call that was passed on once is not passed on again.
 //
 // It asks the leader again and again whether it is there. Calls that were passed on to a leader that does not answer
 // end with UNAVAILABLE, and further ones are refused until it answers again: their callers can ask another scheduler,
@@ -17,14 +17,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "scheduler/rpc/doorkeeper.h"
 
 namespace shoal::scheduler {
 
 class ForwardingHost {
  public:
   // `listen` and errors as those of GrpcControlHost::Listen; ResourceExhausted: the process can't have another thread.
-  // `lease_ttl_ms`: of members, which need an answer within that time.
-  static absl::StatusOr<std::unique_ptr<ForwardingHost>> Listen(const std::string& listen, uint64_t lease_ttl_ms);
+  // `doorkeeper`: as there. `lease_ttl_ms`: of members, which need an answer within that time.
+  static absl::StatusOr<std::unique_ptr<ForwardingHost>> Listen(const std::string& listen, uint64_t lease_ttl_ms,
+                                                                std::shared_ptr<Doorkeeper> doorkeeper = nullptr);
   ~ForwardingHost();  // stops
   ForwardingHost(const ForwardingHost&) = delete;
   ForwardingHost& operator=(const ForwardingHost&) = delete;
@@ -43,7 +45,7 @@ class ForwardingHost {
  private:
   class Service;
 
-  explicit ForwardingHost(uint64_t lease_ttl_ms);
+  ForwardingHost(uint64_t lease_ttl_ms, std::shared_ptr<Doorkeeper> doorkeeper);
 
   std::string address_;
   std::unique_ptr<Service> service_;

@@ -12,6 +12,7 @@
 
 namespace shoal::scheduler {
 absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const SchedulerConfig& config,
+                                                                      std::shared_ptr<Doorkeeper> doorkeeper,
                                                                       SchedulerSinks sinks) {
   const absl::StatusOr<EtcdTarget> target = ParseEtcdTarget(config.store);
   if (!target.ok()) return target.status();
@@ -28,9 +29,13 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
     if (!advertise.ok()) return advertise.status();
     checked.advertise = *std::move(advertise);
   }
-  auto forwarding = ForwardingHost::Listen(config.listen, config.lease_ttl_ms);
+  const absl::StatusOr<Credentials> etcd_credentials =
+      Credentials::LoadForStore(config.etcd_credentials, ReportTo(sinks.log));
+  if (!etcd_credentials.ok()) return etcd_credentials.status();
+  auto forwarding = ForwardingHost::Listen(config.listen, config.lease_ttl_ms, doorkeeper);
   if (!forwarding.ok()) return forwarding.status();
-  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(checked, *target, *std::move(forwarding), std::move(sinks)));
+  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(checked, *target, *etcd_credentials, std::move(doorkeeper),
+                                                           *std::move(forwarding), std::move(sinks)));
   absl::StatusOr<std::thread> started = StartThread("shoal-scheduler", [raw = roles.get()] { raw->Run(); });
   if (!started.ok()) return started.status();
   roles->thread_ = *std::move(started);
@@ -38,10 +43,12 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
 }
 
 SchedulerRoles::SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target,
+                               const Credentials& etcd_credentials, std::shared_ptr<Doorkeeper> doorkeeper,
                                std::unique_ptr<ForwardingHost> forwarding, SchedulerSinks sinks)
     : config_(config),
       address_(forwarding->address()),
-      client_(target),
+      doorkeeper_(std::move(doorkeeper)),
+      client_(target, etcd_credentials, config.etcd_login),
       election_(&client_, config.advertise.empty() ? address_ : config.advertise, config.leader_lease_ms),
       forwarding_(std::move(forwarding)),
       sinks_(std::move(sinks)) {}
@@ -84,7 +91,7 @@ void SchedulerRoles::Lead(const Standing& standing) {
   auto store = std::make_unique<EtcdStore>(&client_, election_.leader_key(), standing.term);
   const EtcdStore* const in_use = store.get();
   absl::StatusOr<std::unique_ptr<SchedulerTerm>> term =
-      SchedulerTerm::Start(config_, address_, std::move(store), sinks_);
+      SchedulerTerm::Start(config_, address_, std::move(store), doorkeeper_, sinks_);
   if (!term.ok()) {
     Log(EventKind::kLeadingRefused, absl::StrCat("can't lead: ", term.status().message()));
     return election_.Resign();
@@ -109,7 +116,8 @@ void SchedulerRoles::Lead(const Standing& standing) {
 
 bool SchedulerRoles::Follow() {
   while (!IsStopping()) {
-    absl::StatusOr<std::unique_ptr<ForwardingHost>> forwarding = ForwardingHost::Listen(address_, config_.lease_ttl_ms);
+    absl::StatusOr<std::unique_ptr<ForwardingHost>> forwarding =
+        ForwardingHost::Listen(address_, config_.lease_ttl_ms, doorkeeper_);
     if (forwarding.ok()) {
       forwarding_ = *std::move(forwarding);
       return true;

@@ -26,7 +26,9 @@ class SchedulerRoles {
   // Listens when it returns; etcd may be started later. InvalidArgument: `config`. Unavailable: the address can't be
   // listened on. AlreadyExists: another process listens there. ResourceExhausted: the process can't have another
   // thread.
-  static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config, SchedulerSinks sinks);
+  static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config,
+                                                               std::shared_ptr<Doorkeeper> doorkeeper,
+                                                               SchedulerSinks sinks);
   ~SchedulerRoles();  // gives up the lead and stops
   SchedulerRoles(const SchedulerRoles&) = delete;
   SchedulerRoles& operator=(const SchedulerRoles&) = delete;
@@ -34,7 +36,8 @@ class SchedulerRoles {
   const std::string& address() const { return address_; }
 
  private:
-  SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target, std::unique_ptr<ForwardingHost> forwarding,
+  SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target, const Credentials& etcd_credentials,
+                 std::shared_ptr<Doorkeeper> doorkeeper, std::unique_ptr<ForwardingHost> forwarding,
                  SchedulerSinks sinks);
 
   void Run();
@@ -49,7 +52,8 @@ class SchedulerRoles {
   void Log(EventKind kind, const std::string& text);
 
   const SchedulerConfig config_;
-  const std::string address_;  // listened on
+  const std::string address_;                     // listened on
+  const std::shared_ptr<Doorkeeper> doorkeeper_;  // null: callers are not asked for their identity
   EtcdClient client_;
   EtcdElection election_;
   std::unique_ptr<ForwardingHost> forwarding_;  // null while this one leads

@@ -1,4 +1,5 @@
-// Where a scheduler's events and numbers go. Both are called from the scheduler's loop, and may be empty.
+// Where a scheduler's events and numbers go. Both are called from the scheduler's loop, `log` from other threads as
+// well, and may be empty.
 #ifndef SHOAL_SCHEDULER_LEADING_SCHEDULER_SINKS_H_
 #define SHOAL_SCHEDULER_LEADING_SCHEDULER_SINKS_H_
 

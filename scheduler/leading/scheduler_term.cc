@@ -66,6 +66,7 @@ void Waker::WaitUntil(uint64_t deadline_ns) {
 absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const SchedulerConfig& config,
                                                                     const std::string& listen,
                                                                     std::unique_ptr<Store> store,
+                                                                    std::shared_ptr<Doorkeeper> doorkeeper,
                                                                     SchedulerSinks sinks) {
   const absl::StatusOr<std::optional<std::string>> saved = store->Load();
   if (!saved.ok()) return saved.status();
@@ -85,7 +86,7 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
   if (!machine.ok()) {
     return absl::Status(machine.status().code(), absl::StrCat(store->Describe(), ": ", machine.status().message()));
   }
-  auto host = GrpcControlHost::Listen(listen, config.reflection);
+  auto host = GrpcControlHost::Listen(listen, config.reflection, std::move(doorkeeper));
   if (!host.ok()) return host.status();
   return std::unique_ptr<SchedulerTerm>(
       new SchedulerTerm(std::move(store), *std::move(host), *std::move(machine), std::move(sinks)));

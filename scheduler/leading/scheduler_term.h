@@ -38,7 +38,9 @@ class SchedulerTerm {
  public:
   // Errors as of Scheduler::Start.
   static absl::StatusOr<std::unique_ptr<SchedulerTerm>> Start(const SchedulerConfig& config, const std::string& listen,
-                                                              std::unique_ptr<Store> store, SchedulerSinks sinks);
+                                                              std::unique_ptr<Store> store,
+                                                              std::shared_ptr<Doorkeeper> doorkeeper,
+                                                              SchedulerSinks sinks);
   ~SchedulerTerm();  // ends open calls with UNAVAILABLE and waits at most a second for them
   SchedulerTerm(const SchedulerTerm&) = delete;
   SchedulerTerm& operator=(const SchedulerTerm&) = delete;

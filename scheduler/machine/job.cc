@@ -24,6 +24,7 @@ Job Job::Restored(const JobState& state) {
           .name = state.name,
           .world_size = state.world_size,
           .min_ranks = state.min_ranks,
+          .tenant = state.tenant,
           .phase = state.phase,
           .failure = state.failure,
           .started_at_unix_ms = state.started_at_unix_ms};
@@ -55,7 +56,8 @@ JobState Job::State() const {
                  .failure = failure,
                  .started_at_unix_ms = started_at_unix_ms,
                  .ranks = {},
-                 .groups = groups.States()};
+                 .groups = groups.States(),
+                 .tenant = tenant};
   for (const auto& [rank, worker] : workers) state.ranks.emplace(rank, worker.state);
   return state;
 }

@@ -48,6 +48,7 @@ struct Job {
   std::string name;
   uint32_t world_size = 0;  // of an open job: how many ranks have had a number, so that all are below it
   uint32_t min_ranks = 0;   // of an open job; 0: it is a fixed one
+  std::string tenant = {};  // whose it is; empty: callers were not asked for their identity
   JobPhase phase = JobPhase::kJoining;
   // kFailed: why: a rank that was lost, the operator who aborted it, or a group. Of an open job: the first group that
   // failed or was not made, for which the job will have failed if it ends so. It is forgotten when a group with all its

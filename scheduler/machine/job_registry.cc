@@ -77,6 +77,7 @@ absl::StatusOr<Job*> JobRegistry::JobToJoin(const JoinJob& request, Joined* join
   job.name = request.job_name;
   job.world_size = request.world_size;
   job.min_ranks = request.open.has_value() ? request.open->min_ranks : 0;
+  job.tenant = request.tenant;
   job.started_at_unix_ms = now.unix_ms;
   by_name_[job.name] = id;
   joined->started_job = true;

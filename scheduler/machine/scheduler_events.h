@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "core/caller.h"
 #include "core/ids.h"
 #include "core/log_event.h"
 #include "scheduler/machine/scheduler_requests.h"
@@ -19,6 +20,7 @@ using WatcherId = StrongId<struct WatcherIdTag, uint64_t>;          // an open s
 struct RequestArrived {
   RequestHandle handle;
   Request request;
+  Caller caller = {};
 };
 // The caller hung up: the handle is forgotten and gets no reply.
 struct RequestCancelled {
@@ -29,6 +31,7 @@ struct WatchOpened {
   JobId job;                // 0: changes of the map only
   JobRank rank;             // of the process that follows its job
   Incarnation incarnation;  // of that process; 0: it is no rank
+  Caller caller = {};
 };
 struct EventsOpened {
   WatcherId watcher;

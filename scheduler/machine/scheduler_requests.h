@@ -35,6 +35,7 @@ struct RegisterServer {
   JobId job;                 // of a colocated server: the only job that it serves; 0: it serves all jobs
   std::string boot_id = {};  // as in scheduler.proto; empty: not told
   bool can_encrypt = false;
+  std::string identity = {};  // of who registers it; empty: callers are not asked for theirs
 };
 
 // Slot memory that a server has reserved for the open groups of a job.
@@ -155,6 +156,7 @@ struct JoinJob {
   std::string boot_id = {};       // as in scheduler.proto; empty: not told
   bool can_encrypt = false;
   std::optional<OpenJob> open = std::nullopt;  // then world_size and rank are 0; nullopt: a job of fixed size
+  std::string tenant = {};                     // of who joins; empty: callers are not asked for their identity
 };
 
 // What all ranks of a group must have alike, though each process is told for itself.

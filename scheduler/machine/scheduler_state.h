@@ -61,6 +61,7 @@ struct ServerState {
   uint64_t registered_at_unix_ms = 0;
   JobId job;                     // of a colocated server: the only job that it serves; 0: it serves all jobs
   uint64_t gone_at_unix_ms = 0;  // since when it is not live; 0: it is, or that is not known
+  std::string identity = {};     // of who registered it; empty: callers were not asked for theirs
 
   friend bool operator==(const ServerState&, const ServerState&) = default;
 };
@@ -184,6 +185,7 @@ struct JobState {
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, RankState> ranks;  // those that joined
   std::vector<GroupState> groups;      // open ones
+  std::string tenant = {};             // likewise
 
   friend bool operator==(const JobState&, const JobState&) = default;
 };

@@ -114,6 +114,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
   state.gone_at_unix_ms = 0;
   state.node = CleanText(request.node);
   state.boot_id = CleanText(request.boot_id);
+  state.identity = request.identity;
   state.addresses = request.addresses;
   state.weight = std::max(request.weight, 1u);
   state.slot_memory_bytes = request.slot_memory_bytes;

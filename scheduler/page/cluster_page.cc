@@ -63,8 +63,8 @@ uint64_t UnixMs() {
 
 }  // namespace
 
-ClusterPage::ClusterPage(const std::string& scheduler)
-    : status_(v1::Status::NewStub(OpenSchedulerChannel(scheduler))),
+ClusterPage::ClusterPage(const std::string& scheduler, const Credentials& credentials)
+    : status_(v1::Status::NewStub(OpenSchedulerChannel(scheduler, credentials))),
       document_(absl::UnavailableError("the scheduler has not answered yet")) {}
 
 absl::StatusOr<std::string> ClusterPage::Document() {

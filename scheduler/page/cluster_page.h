@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "metrics/http_server.h"
 #include "process/mutex.h"
+#include "proto/credentials.h"
 #include "shoal/v1/status.grpc.pb.h"
 
 namespace shoal {
@@ -22,7 +23,7 @@ class ClusterPage {
  public:
   // `scheduler`: the address of the scheduler of this process. One that does not lead passes the calls on, so that the
   // page is the same at all schedulers.
-  explicit ClusterPage(const std::string& scheduler);
+  ClusterPage(const std::string& scheduler, const Credentials& credentials);
 
   // JSON: the cluster, its servers, jobs without their ranks but with what they sum up to and the slow ones' nodes, and
   // the newest events; field names are those of proto/shoal/v1/status.proto. Unavailable: the status service does

@@ -1,5 +1,7 @@
 #include "scheduler/rpc/control_server.h"
 
+#include <utility>
+
 #include "core/failure_detection.h"
 
 namespace shoal::scheduler {
@@ -14,8 +16,9 @@ constexpr char kPingTimeoutMs[] = "grpc.http2.ping_timeout_ms";
 
 }  // namespace
 
-void ListenOn(const std::string& listen, grpc::ServerBuilder* builder, int* port) {
-  builder->AddListeningPort(listen, grpc::InsecureServerCredentials(), port);
+void ListenOn(const std::string& listen, grpc::ServerBuilder* builder, int* port,
+              std::shared_ptr<Doorkeeper> doorkeeper) {
+  builder->AddListeningPort(listen, Doorkeeper::CredentialsOf(std::move(doorkeeper)), port);
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or a second scheduler would share the port unnoticed
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kProbePeriodMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kProbeTimeoutMs);

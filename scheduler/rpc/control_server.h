@@ -6,15 +6,20 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
+
+#include "scheduler/rpc/doorkeeper.h"
 
 namespace shoal::scheduler {
 
 // So long may calls take to end once it stops.
 inline constexpr std::chrono::seconds kStopPatience{1};
 
-// `listen`: "ip:port". BuildAndStart() fills in `port`: what is listened on, 0 if it can't be.
-void ListenOn(const std::string& listen, grpc::ServerBuilder* builder, int* port);
+// `listen`: "ip:port". `doorkeeper`: null lets everybody in, in plain text. BuildAndStart() fills in `port`: what is
+// listened on, 0 if it can't be.
+void ListenOn(const std::string& listen, grpc::ServerBuilder* builder, int* port,
+              std::shared_ptr<Doorkeeper> doorkeeper);
 
 }  // namespace shoal::scheduler
 

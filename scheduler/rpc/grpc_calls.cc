@@ -2,6 +2,12 @@
 
 namespace shoal::scheduler {
 
+Caller GrpcCalls::CallerOf(const grpc::ServerContextBase& context) const {
+  if (doorkeeper_ == nullptr) return {};
+  const absl::StatusOr<Caller> caller = doorkeeper_->CallerOf(*context.auth_context(), context.client_metadata());
+  return caller.ok() ? *caller : Caller{.identity = "unknown"};
+}
+
 absl::Status GrpcCalls::CheckRoom() const {
   if (!closed_.ok()) return closed_;
   if (queue_.size() < kMaxQueuedEvents && calls_.size() < kMaxOpenCalls) return absl::OkStatus();
@@ -13,12 +19,13 @@ void GrpcCalls::Push(SchedulerEvent event) {
   if (wake_) wake_();
 }
 
-absl::Status GrpcCalls::AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle) {
+absl::Status GrpcCalls::AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle,
+                                Caller caller) {
   const MutexLock guard(mutex_);
   if (absl::Status status = CheckRoom(); !status.ok()) return status;
   *handle = RequestHandle(next_number_++);
   calls_[*handle] = std::move(call);
-  Push(RequestArrived{*handle, std::move(request)});
+  Push(RequestArrived{*handle, std::move(request), std::move(caller)});
   return absl::OkStatus();
 }
 

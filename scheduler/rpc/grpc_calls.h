@@ -23,6 +23,7 @@
 #include "scheduler/machine/scheduler_events.h"
 #include "scheduler/rpc/control_host.h"
 #include "scheduler/rpc/control_messages.h"
+#include "scheduler/rpc/doorkeeper.h"
 
 namespace shoal::scheduler {
 
@@ -48,8 +49,13 @@ class OpenStream {
 
 class GrpcCalls {
  public:
+  // `doorkeeper`: null, or who asks callers for their identity; outlives this.
+  explicit GrpcCalls(const Doorkeeper* doorkeeper = nullptr) : doorkeeper_(doorkeeper) {}
+
+  // Who makes a call that the doorkeeper has let in.
+  Caller CallerOf(const grpc::ServerContextBase& context) const;
   // Takes a request in. Not OK: refuse the caller with it at once.
-  absl::Status AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle);
+  absl::Status AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle, Caller caller = {});
   // The handle's call, which the caller now has to finish; nullptr: it was taken already.
   std::shared_ptr<PendingCall> TakeCall(RequestHandle handle);
   // As TakeCall, and the loop is told that no caller waits any more.
@@ -71,6 +77,7 @@ class GrpcCalls {
   absl::Status CheckRoom() const SHOAL_REQUIRES(mutex_);
   void Push(SchedulerEvent event) SHOAL_REQUIRES(mutex_);
 
+  const Doorkeeper* const doorkeeper_;
   Mutex mutex_;
   std::deque<SchedulerEvent> queue_ SHOAL_GUARDED_BY(mutex_);
   std::map<RequestHandle, std::shared_ptr<PendingCall>> calls_ SHOAL_GUARDED_BY(mutex_);
@@ -88,9 +95,9 @@ class UnaryCall : public grpc::ServerUnaryReactor,
  public:
   UnaryCall(GrpcCalls* calls, Message* message) : calls_(calls), message_(message) {}
 
-  void Begin(Request request) {
+  void Begin(Request request, Caller caller) {
     self_ = this->shared_from_this();
-    const absl::Status status = calls_->AddCall(self_, std::move(request), &handle_);
+    const absl::Status status = calls_->AddCall(self_, std::move(request), &handle_, std::move(caller));
     if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 

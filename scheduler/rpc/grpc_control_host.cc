@@ -5,6 +5,7 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <chrono>
+#include <type_traits>
 #include <utility>
 
 #include "process/listen_address.h"
@@ -19,10 +20,26 @@ namespace {
 
 using grpc::CallbackServerContext;
 
+// What is kept of who registers or joins. A worker's process gets no keys of servers, which would open other tenants'
+// jobs to it, so it is asked for no colocated server.
+template <typename Asked>
+Asked WithCaller(const Caller& caller, Asked request) {
+  if constexpr (std::is_same_v<Asked, RegisterServer>) request.identity = caller.identity;
+  if constexpr (std::is_same_v<Asked, JoinJob>) {
+    request.tenant = caller.tenant;
+    if (caller.is_known()) request.colocation = 0;
+    if (caller.is_known()) request.colocates_without_servers = false;
+  }
+  return request;
+}
+
 template <typename Message, typename RequestMessage>
-grpc::ServerUnaryReactor* BeginCall(GrpcCalls* calls, const RequestMessage* request, Message* response) {
+grpc::ServerUnaryReactor* BeginCall(GrpcCalls* calls, const CallbackServerContext* context,
+                                    const RequestMessage* request, Message* response) {
   const auto call = std::make_shared<UnaryCall<Message>>(calls, response);
-  call->Begin(FromMessage(*request));
+  Caller caller = calls->CallerOf(*context);
+  Request asked = WithCaller(caller, FromMessage(*request));
+  call->Begin(std::move(asked), std::move(caller));
   return call.get();
 }
 
@@ -30,58 +47,59 @@ class SchedulerService : public v1::Scheduler::CallbackService {
  public:
   explicit SchedulerService(GrpcCalls* calls) : calls_(calls) {}
 
-  grpc::ServerUnaryReactor* RegisterServer(CallbackServerContext*, const v1::RegisterServerRequest* request,
+  grpc::ServerUnaryReactor* RegisterServer(CallbackServerContext* context, const v1::RegisterServerRequest* request,
                                            v1::RegisterServerResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* HeartbeatServer(CallbackServerContext*, const v1::HeartbeatServerRequest* request,
+  grpc::ServerUnaryReactor* HeartbeatServer(CallbackServerContext* context, const v1::HeartbeatServerRequest* request,
                                             v1::HeartbeatServerResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* DeregisterServer(CallbackServerContext*, const v1::DeregisterServerRequest* request,
+  grpc::ServerUnaryReactor* DeregisterServer(CallbackServerContext* context, const v1::DeregisterServerRequest* request,
                                              v1::DeregisterServerResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* JoinJob(CallbackServerContext*, const v1::JoinJobRequest* request,
+  grpc::ServerUnaryReactor* JoinJob(CallbackServerContext* context, const v1::JoinJobRequest* request,
                                     v1::JoinJobResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* JoinGroup(CallbackServerContext*, const v1::JoinGroupRequest* request,
+  grpc::ServerUnaryReactor* JoinGroup(CallbackServerContext* context, const v1::JoinGroupRequest* request,
                                       v1::JoinGroupResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* CloseGroups(CallbackServerContext*, const v1::CloseGroupsRequest* request,
+  grpc::ServerUnaryReactor* CloseGroups(CallbackServerContext* context, const v1::CloseGroupsRequest* request,
                                         v1::CloseGroupsResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* HeartbeatWorker(CallbackServerContext*, const v1::HeartbeatWorkerRequest* request,
+  grpc::ServerUnaryReactor* HeartbeatWorker(CallbackServerContext* context, const v1::HeartbeatWorkerRequest* request,
                                             v1::HeartbeatWorkerResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* LeaveJob(CallbackServerContext*, const v1::LeaveJobRequest* request,
+  grpc::ServerUnaryReactor* LeaveJob(CallbackServerContext* context, const v1::LeaveJobRequest* request,
                                      v1::LeaveJobResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* GetTicket(CallbackServerContext*, const v1::GetTicketRequest* request,
+  grpc::ServerUnaryReactor* GetTicket(CallbackServerContext* context, const v1::GetTicketRequest* request,
                                       v1::GetTicketResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* ReportServer(CallbackServerContext*, const v1::ReportServerRequest* request,
+  grpc::ServerUnaryReactor* ReportServer(CallbackServerContext* context, const v1::ReportServerRequest* request,
                                          v1::ReportServerResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* SendTrace(CallbackServerContext*, const v1::SendTraceRequest* request,
+  grpc::ServerUnaryReactor* SendTrace(CallbackServerContext* context, const v1::SendTraceRequest* request,
                                       v1::SendTraceResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* SendFlightRecord(CallbackServerContext*, const v1::SendFlightRecordRequest* request,
+  grpc::ServerUnaryReactor* SendFlightRecord(CallbackServerContext* context, const v1::SendFlightRecordRequest* request,
                                              v1::SendFlightRecordResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerWriteReactor<v1::WatchResponse>* Watch(CallbackServerContext*, const v1::WatchRequest* request) override {
+  grpc::ServerWriteReactor<v1::WatchResponse>* Watch(CallbackServerContext* context,
+                                                     const v1::WatchRequest* request) override {
     const auto stream = std::make_shared<WatchStream>(calls_);
     stream->Begin(WatchOpened{WatcherId(), JobId(request->job_id()), JobRank(request->rank()),
-                              Incarnation(request->incarnation())});
+                              Incarnation(request->incarnation()), calls_->CallerOf(*context)});
     return stream.get();
   }
 
@@ -93,29 +111,29 @@ class StatusService : public v1::Status::CallbackService {
  public:
   explicit StatusService(GrpcCalls* calls) : calls_(calls) {}
 
-  grpc::ServerUnaryReactor* GetCluster(CallbackServerContext*, const v1::GetClusterRequest* request,
+  grpc::ServerUnaryReactor* GetCluster(CallbackServerContext* context, const v1::GetClusterRequest* request,
                                        v1::Cluster* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* ListServers(CallbackServerContext*, const v1::ListServersRequest* request,
+  grpc::ServerUnaryReactor* ListServers(CallbackServerContext* context, const v1::ListServersRequest* request,
                                         v1::ListServersResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* ListJobs(CallbackServerContext*, const v1::ListJobsRequest* request,
+  grpc::ServerUnaryReactor* ListJobs(CallbackServerContext* context, const v1::ListJobsRequest* request,
                                      v1::ListJobsResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* GetShardMap(CallbackServerContext*, const v1::GetShardMapRequest* request,
+  grpc::ServerUnaryReactor* GetShardMap(CallbackServerContext* context, const v1::GetShardMapRequest* request,
                                         v1::ShardMap* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* GetTrace(CallbackServerContext*, const v1::GetTraceRequest* request,
+  grpc::ServerUnaryReactor* GetTrace(CallbackServerContext* context, const v1::GetTraceRequest* request,
                                      v1::Trace* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* GetFlightRecords(CallbackServerContext*, const v1::GetFlightRecordsRequest* request,
+  grpc::ServerUnaryReactor* GetFlightRecords(CallbackServerContext* context, const v1::GetFlightRecordsRequest* request,
                                              v1::FlightRecords* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
   grpc::ServerWriteReactor<v1::Event>* ListEvents(CallbackServerContext*,
                                                   const v1::ListEventsRequest* request) override {
@@ -132,25 +150,25 @@ class AdminService : public v1::Admin::CallbackService {
  public:
   explicit AdminService(GrpcCalls* calls) : calls_(calls) {}
 
-  grpc::ServerUnaryReactor* DrainServer(CallbackServerContext*, const v1::DrainServerRequest* request,
+  grpc::ServerUnaryReactor* DrainServer(CallbackServerContext* context, const v1::DrainServerRequest* request,
                                         v1::DrainServerResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* UndrainServer(CallbackServerContext*, const v1::UndrainServerRequest* request,
+  grpc::ServerUnaryReactor* UndrainServer(CallbackServerContext* context, const v1::UndrainServerRequest* request,
                                           v1::UndrainServerResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* EvictServer(CallbackServerContext*, const v1::EvictServerRequest* request,
+  grpc::ServerUnaryReactor* EvictServer(CallbackServerContext* context, const v1::EvictServerRequest* request,
                                         v1::EvictServerResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* AbortJob(CallbackServerContext*, const v1::AbortJobRequest* request,
+  grpc::ServerUnaryReactor* AbortJob(CallbackServerContext* context, const v1::AbortJobRequest* request,
                                      v1::AbortJobResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
-  grpc::ServerUnaryReactor* TraceJob(CallbackServerContext*, const v1::TraceJobRequest* request,
+  grpc::ServerUnaryReactor* TraceJob(CallbackServerContext* context, const v1::TraceJobRequest* request,
                                      v1::TraceJobResponse* response) override {
-    return BeginCall(calls_, request, response);
+    return BeginCall(calls_, context, request, response);
   }
 
  private:
@@ -161,7 +179,12 @@ class AdminService : public v1::Admin::CallbackService {
 
 class GrpcControlHost::Services {
  public:
-  Services() : scheduler_(&calls_), admin_(&calls_), status_(&calls_) {}
+  explicit Services(std::shared_ptr<Doorkeeper> doorkeeper)
+      : doorkeeper_(std::move(doorkeeper)),
+        calls_(doorkeeper_.get()),
+        scheduler_(&calls_),
+        admin_(&calls_),
+        status_(&calls_) {}
 
   GrpcCalls& calls() { return calls_; }
 
@@ -172,7 +195,7 @@ class GrpcControlHost::Services {
     if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     int port = 0;
-    ListenOn(listen, &builder, &port);
+    ListenOn(listen, &builder, &port, doorkeeper_);
     builder.RegisterService(&scheduler_);
     builder.RegisterService(&admin_);
     builder.RegisterService(&status_);
@@ -199,6 +222,7 @@ class GrpcControlHost::Services {
     health->SetServingStatus(v1::Status::service_full_name(), true);
   }
 
+  const std::shared_ptr<Doorkeeper> doorkeeper_;  // null: callers are not asked for their identity
   GrpcCalls calls_;
   SchedulerService scheduler_;
   AdminService admin_;
@@ -206,16 +230,18 @@ class GrpcControlHost::Services {
   std::unique_ptr<grpc::Server> server_;
 };
 
-absl::StatusOr<std::unique_ptr<GrpcControlHost>> GrpcControlHost::Listen(const std::string& listen, bool reflection) {
+absl::StatusOr<std::unique_ptr<GrpcControlHost>> GrpcControlHost::Listen(const std::string& listen, bool reflection,
+                                                                         std::shared_ptr<Doorkeeper> doorkeeper) {
   if (absl::Status status = CheckListenAddress(listen); !status.ok()) return status;
-  std::unique_ptr<GrpcControlHost> host(new GrpcControlHost());
+  std::unique_ptr<GrpcControlHost> host(new GrpcControlHost(std::move(doorkeeper)));
   const int port = host->services_->Start(listen, reflection);
   if (port == 0) return CannotListen(listen);
   host->address_ = WithPort(listen, port);
   return host;
 }
 
-GrpcControlHost::GrpcControlHost() : services_(std::make_unique<Services>()) {}
+GrpcControlHost::GrpcControlHost(std::shared_ptr<Doorkeeper> doorkeeper)
+    : services_(std::make_unique<Services>(std::move(doorkeeper))) {}
 
 GrpcControlHost::~GrpcControlHost() { Stop(); }
 

@@ -12,14 +12,17 @@
 
 #include "absl/status/statusor.h"
 #include "scheduler/rpc/control_host.h"
+#include "scheduler/rpc/doorkeeper.h"
 
 namespace shoal::scheduler {
 
 class GrpcControlHost : public ControlHost {
  public:
   // `listen`: "ip:port"; port 0: any free port. InvalidArgument: not of this form. AlreadyExists: another process
-  // listens there. Unavailable: it can't listen there (the address is not one of this node).
-  static absl::StatusOr<std::unique_ptr<GrpcControlHost>> Listen(const std::string& listen, bool reflection);
+  // listens there. Unavailable: it can't listen there (the address is not one of this node). `doorkeeper`: null lets
+  // everybody in, in plain text.
+  static absl::StatusOr<std::unique_ptr<GrpcControlHost>> Listen(const std::string& listen, bool reflection,
+                                                                 std::shared_ptr<Doorkeeper> doorkeeper = nullptr);
 
   ~GrpcControlHost() override;  // stops
 
@@ -39,7 +42,7 @@ class GrpcControlHost : public ControlHost {
  private:
   class Services;
 
-  GrpcControlHost();
+  explicit GrpcControlHost(std::shared_ptr<Doorkeeper> doorkeeper);
 
   std::string address_;
   std::unique_ptr<Services> services_;

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "process/read_small_file.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -19,6 +21,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr char kScheme[] = "etcd://";
+constexpr char kTokenKey[] = "token";
 // An endpoint that does not answer must leave time to ask the next one.
 constexpr milliseconds kLongestAttempt{1000};
 
@@ -33,6 +36,12 @@ bool IsAddress(const std::string& address) {
 bool AskNext(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+}
+
+// The token has expired, or is another etcd's.
+bool IsOfToken(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+         absl::StrContains(status.error_message(), "auth token");
 }
 
 }  // namespace
@@ -57,7 +66,8 @@ absl::StatusOr<EtcdTarget> ParseEtcdTarget(const std::string& store) {
   return target;
 }
 
-EtcdClient::EtcdClient(const EtcdTarget& target) : target_(target) {
+EtcdClient::EtcdClient(const EtcdTarget& target, const Credentials& credentials, std::string login_file)
+    : target_(target), login_file_(std::move(login_file)) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // The time that a connection may take: an etcd that is just starting accepts one and leaves it unanswered.
@@ -66,9 +76,11 @@ EtcdClient::EtcdClient(const EtcdTarget& target) : target_(target) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetMaxReceiveMessageSize(-1);
   for (const std::string& address : target_.endpoints) {
-    const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-    endpoints_.push_back(
-        {.address = address, .kv = etcdserverpb::KV::NewStub(channel), .lease = etcdserverpb::Lease::NewStub(channel)});
+    const auto channel = grpc::CreateCustomChannel(address, credentials.ForNamedHost(), arguments);
+    endpoints_.push_back({.address = address,
+                          .kv = etcdserverpb::KV::NewStub(channel),
+                          .lease = etcdserverpb::Lease::NewStub(channel),
+                          .auth = etcdserverpb::Auth::NewStub(channel)});
   }
 }
 
@@ -96,8 +108,25 @@ absl::Status EtcdClient::Call(const std::string& what, uint64_t timeout_ms, cons
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::min(left, attempt_time));
     context.set_wait_for_ready(true);  // else gRPC makes no progress with a new connection until the next call
-    const grpc::Status status = attempt(endpoint, &context);
-    if (status.ok()) return absl::OkStatus();
+    std::string token;
+    {
+      const MutexLock lock(mutex_);
+      token = token_;
+    }
+    grpc::Status status;
+    if (!login_file_.empty() && token.empty()) {
+      status = LogIn(&endpoint, std::min(left, attempt_time));
+      if (status.ok()) continue;
+    } else {
+      if (!token.empty()) context.AddMetadata(kTokenKey, token);
+      status = attempt(endpoint, &context);
+      if (status.ok()) return absl::OkStatus();
+      if (!token.empty() && IsOfToken(status)) {
+        const MutexLock lock(mutex_);
+        if (token_ == token) token_.clear();
+        continue;
+      }
+    }
     if (!AskNext(status)) {
       return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                           absl::StrCat("can't ", what, ": etcd at ", endpoint.address, ": ", status.error_message()));
@@ -106,6 +135,29 @@ absl::Status EtcdClient::Call(const std::string& what, uint64_t timeout_ms, cons
     const MutexLock lock(mutex_);
     if (current_ == index) current_ = (index + 1) % endpoints_.size();
   }
+}
+
+grpc::Status EtcdClient::LogIn(Endpoint* endpoint, milliseconds patience) {
+  const absl::StatusOr<std::string> login = ReadSmallFile("--etcd-login", login_file_);
+  if (!login.ok()) return {grpc::StatusCode::FAILED_PRECONDITION, std::string(login.status().message())};
+  const std::pair<std::string, std::string> parts =
+      absl::StrSplit(absl::StripTrailingAsciiWhitespace(*login), absl::MaxSplits(':', 1));
+  if (parts.first.empty() || parts.second.empty()) {
+    return {grpc::StatusCode::FAILED_PRECONDITION,
+            absl::StrCat("the file ", login_file_, " (--etcd-login) is not USER:PASSWORD")};
+  }
+  etcdserverpb::AuthenticateRequest request;
+  request.set_name(parts.first);
+  request.set_password(parts.second);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + patience);
+  context.set_wait_for_ready(true);
+  etcdserverpb::AuthenticateResponse response;
+  const grpc::Status status = endpoint->auth->Authenticate(&context, request, &response);
+  if (!status.ok()) return status;
+  const MutexLock lock(mutex_);
+  token_ = response.token();
+  return grpc::Status::OK;
 }
 
 absl::StatusOr<etcdserverpb::TxnResponse> EtcdClient::Transact(const etcdserverpb::TxnRequest& request,

@@ -8,6 +8,7 @@
 #ifndef SHOAL_SCHEDULER_STORE_ETCD_CLIENT_H_
 #define SHOAL_SCHEDULER_STORE_ETCD_CLIENT_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "etcd/v3.grpc.pb.h"
 #include "process/mutex.h"
+#include "proto/credentials.h"
 
 namespace shoal::scheduler {
 
@@ -33,7 +35,8 @@ absl::StatusOr<EtcdTarget> ParseEtcdTarget(const std::string& store);
 
 class EtcdClient {
  public:
-  explicit EtcdClient(const EtcdTarget& target);
+  // `login_file` holds "USER:PASSWORD", and is read again at each login; empty: etcd asks for none.
+  explicit EtcdClient(const EtcdTarget& target, const Credentials& credentials = {}, std::string login_file = "");
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
 
@@ -59,15 +62,21 @@ class EtcdClient {
     std::string address;
     std::unique_ptr<etcdserverpb::KV::Stub> kv;
     std::unique_ptr<etcdserverpb::Lease::Stub> lease;
+    std::unique_ptr<etcdserverpb::Auth::Stub> auth;
   };
   using Attempt = std::function<grpc::Status(Endpoint& endpoint, grpc::ClientContext* context)>;
 
   absl::Status Call(const std::string& what, uint64_t timeout_ms, const Attempt& attempt);
 
+  // Asks for a token that shows later calls who this is. Unauthenticated, FailedPrecondition: the login or its file.
+  grpc::Status LogIn(Endpoint* endpoint, std::chrono::milliseconds patience);
+
   const EtcdTarget target_;
+  const std::string login_file_;
   std::vector<Endpoint> endpoints_;
   Mutex mutex_;
   size_t current_ SHOAL_GUARDED_BY(mutex_) = 0;  // the endpoint that answered last
+  std::string token_ SHOAL_GUARDED_BY(mutex_);   // of the newest login; empty: none is known
 };
 
 }  // namespace shoal::scheduler

@@ -44,6 +44,7 @@ void Encode(const ServerState& server, v1::StoredServer* stored) {
   stored->set_job_id(server.job.value());
   stored->set_draining(server.draining);
   stored->set_gone_at_unix_ms(server.gone_at_unix_ms);
+  stored->set_identity(server.identity);
 }
 
 void Encode(const GroupOpening& opening, v1::StoredOpening* stored) {
@@ -123,6 +124,7 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
   stored->set_name(job.name);
   stored->set_world_size(job.world_size);
   stored->set_min_ranks(job.min_ranks);
+  stored->set_tenant(job.tenant);
   stored->set_phase(static_cast<uint32_t>(job.phase));
   stored->set_failure(job.failure);
   stored->set_started_at_unix_ms(job.started_at_unix_ms);
@@ -164,6 +166,7 @@ absl::StatusOr<ServerState> Decode(const v1::StoredServer& stored) {
   server.software_version = stored.software_version();
   server.registered_at_unix_ms = stored.registered_at_unix_ms();
   server.gone_at_unix_ms = stored.gone_at_unix_ms();
+  server.identity = stored.identity();
   server.job = JobId(stored.job_id());
   server.draining = stored.draining();
   return server;
@@ -265,6 +268,7 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
   job.name = stored.name();
   job.world_size = stored.world_size();
   job.min_ranks = stored.min_ranks();
+  job.tenant = stored.tenant();
   job.phase = static_cast<JobPhase>(stored.phase());
   job.failure = stored.failure();
   job.started_at_unix_ms = stored.started_at_unix_ms();

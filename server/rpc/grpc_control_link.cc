@@ -82,7 +82,8 @@ absl::StatusOr<LeaseRenewal> RenewalOf(const v1::HeartbeatServerResponse& respon
 // owner's thread alone (in Poll and at the end), so that a pointer to one stays good in any other function.
 class GrpcControlLink : public ControlLink {
  public:
-  explicit GrpcControlLink(std::string target) : target_(std::move(target)) {}
+  GrpcControlLink(std::string target, const Credentials& credentials)
+      : target_(std::move(target)), credentials_(credentials) {}
 
   ~GrpcControlLink() override {
     GrpcControlLink::Stop();
@@ -215,7 +216,7 @@ class GrpcControlLink : public ControlLink {
       const MutexLock lock(mutex_);
       if (stopped_) return Push(answer(absl::CancelledError("the server is stopping"), call->response));
       // The caller decides when to try again, so a connection that failed is not left to gRPC.
-      if (stub_ == nullptr) stub_ = v1::Scheduler::NewStub(OpenSchedulerChannel(target_));
+      if (stub_ == nullptr) stub_ = v1::Scheduler::NewStub(OpenSchedulerChannel(target_, credentials_));
       call->stub = stub_;
       calls_[id] = std::move(made);
     }
@@ -240,6 +241,7 @@ class GrpcControlLink : public ControlLink {
   }
 
   const std::string target_;
+  const Credentials credentials_;
   Mutex mutex_;
   std::condition_variable idle_;
   bool stopped_ SHOAL_GUARDED_BY(mutex_) = false;
@@ -252,8 +254,8 @@ class GrpcControlLink : public ControlLink {
 
 }  // namespace
 
-std::unique_ptr<ControlLink> MakeGrpcControlLink(const std::string& scheduler) {
-  return std::make_unique<GrpcControlLink>(*SchedulerTarget(scheduler));
+std::unique_ptr<ControlLink> MakeGrpcControlLink(const std::string& scheduler, const Credentials& credentials) {
+  return std::make_unique<GrpcControlLink>(*SchedulerTarget(scheduler), credentials);
 }
 
 }  // namespace shoal

@@ -5,12 +5,13 @@
 #include <memory>
 #include <string>
 
+#include "proto/credentials.h"
 #include "server/lease/control_link.h"
 
 namespace shoal {
 
 // `scheduler` is "host:port" as SchedulerTarget takes it. Connects with the first call.
-std::unique_ptr<ControlLink> MakeGrpcControlLink(const std::string& scheduler);
+std::unique_ptr<ControlLink> MakeGrpcControlLink(const std::string& scheduler, const Credentials& credentials = {});
 
 }  // namespace shoal
 

@@ -51,6 +51,9 @@ class WorkerOptions(Structure):
         ("flight_recorder", c_char_p),
         ("min_ranks", c_uint32),
         ("identity", c_char_p),
+        ("tls_cert", c_char_p),
+        ("tls_key", c_char_p),
+        ("tls_ca", c_char_p),
     ]
 
     def __init__(self, **values):
@@ -93,7 +96,14 @@ class AllReduceOptions(Structure):
 
 
 class SchedulerOptions(Structure):
-    _fields_ = [("listen", c_char_p), ("port_buffer_bytes", c_uint64), ("encrypt", c_uint32)]
+    _fields_ = [
+        ("listen", c_char_p),
+        ("port_buffer_bytes", c_uint64),
+        ("encrypt", c_uint32),
+        ("tls_cert", c_char_p),
+        ("tls_key", c_char_p),
+        ("tls_ca", c_char_p),
+    ]
 
 
 class ServerOptions(Structure):
@@ -108,6 +118,9 @@ class ServerOptions(Structure):
         ("timeout_ms", c_uint64),
         ("network_only", c_uint32),
         ("flight_recorder", c_char_p),
+        ("tls_cert", c_char_p),
+        ("tls_key", c_char_p),
+        ("tls_ca", c_char_p),
     ]
 
 
@@ -248,6 +261,9 @@ def run(library: Library, options: argparse.Namespace) -> None:
         node_reduce=NODE_REDUCES[options.node_reduce],
         local_world_size=options.local_world_size,
         flight_recorder=options.flight_recorder.encode() or None,
+        tls_cert=options.tls_cert.encode() or None,
+        tls_key=options.tls_key.encode() or None,
+        tls_ca=options.tls_ca.encode() or None,
     )
     group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes, wire=WIRES[options.wire])
     try:
@@ -297,6 +313,9 @@ def main() -> int:
     parser.add_argument("--node-reduce", choices=NODE_REDUCES, default="off")
     parser.add_argument("--local-world-size", type=int, default=0, help="ranks of its node; 0: it does not say")
     parser.add_argument("--flight-recorder", default="", help="folder for records of failures")
+    parser.add_argument("--tls-cert", default="")
+    parser.add_argument("--tls-key", default="")
+    parser.add_argument("--tls-ca", default="")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
     parser.add_argument("--close-when-told", action="store_true", help="close the worker at a line on stdin")
     options = parser.parse_args()

@@ -10,12 +10,21 @@ from shoal import config, placement
 def test_defaults_need_nothing():
     settings, sources = config.read_config({}, {})
     assert settings == config.Config(
-        scheduler=None, job_name=None, min_servers=None, port_buffer=0, encrypt=False, chunk_bytes=0, wire="none",
-        net_device="", transports="", network_only=False, checksums=False, check_finite=False, flight_recorder="auto",
+        scheduler=None, job_name=None, min_servers=None, port_buffer=0, encrypt=False, tls_cert="", tls_key="",
+        tls_ca="", chunk_bytes=0, wire="none", net_device="", transports="", network_only=False, checksums=False,
+        check_finite=False, flight_recorder="auto",
         colocate="auto", without_servers="wait", node_reduce="auto", devices="auto", device_memory=0,
         blocking_wait=False, quiet=False, timeout=None,
     )  # fmt: skip
     assert set(sources.values()) == {"default"}
+
+
+def test_certificates_need_a_scheduler_that_takes_them():
+    files = {"SHOAL_TLS_CERT": "/c", "SHOAL_TLS_KEY": "/k", "SHOAL_TLS_CA": "/a"}
+    settings, _ = config.read_config(files | {"SHOAL_SCHEDULER": "a:1"}, {})
+    assert (settings.tls_cert, settings.tls_key, settings.tls_ca) == ("/c", "/k", "/a")
+    with pytest.raises(ValueError, match="name it with SHOAL_SCHEDULER"):
+        config.read_config(files, {})
 
 
 def test_environment_is_read_and_query_wins():

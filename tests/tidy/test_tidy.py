@@ -82,8 +82,8 @@ MAY_INCLUDE = {
     "scheduler/config": {"core", "process", "program", "scheduler/store"},
     "scheduler/page": {"metrics", "process", "proto"},
     "scheduler": {
-        "core", "metrics", "process", "program", "scheduler/config", "scheduler/machine", "scheduler/page",
-        "scheduler/store", "scheduler/leading",
+        "core", "metrics", "process", "program", "proto", "scheduler/config", "scheduler/machine", "scheduler/page",
+        "scheduler/rpc", "scheduler/store", "scheduler/leading",
     },
     "worker/include": set(),
     "worker/machine": {"core"},

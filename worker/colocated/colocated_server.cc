@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<ColocatedServer>> ColocatedServer::Start(const Co
   config.transports = options.transports;
   config.network_only = options.network_only;
   config.flight_recorder = options.flight_recorder;
+  config.credentials = options.credentials;
   config.timeout_ms = options.timeout_ms;
   const uint64_t since_ns = MonotonicNs();
   const auto registering = std::make_shared<Registering>();

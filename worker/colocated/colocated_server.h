@@ -26,6 +26,7 @@ struct ColocatedServerOptions {
   std::string transports;
   bool network_only = false;
   std::string flight_recorder;  // as the rank's
+  CredentialFiles credentials;  // likewise
   uint64_t timeout_ms = 0;      // for registering
 };
 

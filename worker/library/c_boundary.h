@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "process/credential_files.h"
 #include "shoal/worker.h"
 #include "worker/library/fork_guard.h"
 
@@ -26,6 +27,14 @@ absl::StatusOr<std::string> RequiredText(const char* text, const char* what, siz
 
 // A NULL or empty string means `otherwise`.
 std::string OptionalText(const char* text, const std::string& otherwise);
+
+// Of any of the options that have these.
+template <typename Options>
+CredentialFiles CredentialFilesOf(const Options& options) {
+  return {.certificate = OptionalText(options.tls_cert, ""),
+          .key = OptionalText(options.tls_key, ""),
+          .authorities = OptionalText(options.tls_ca, "")};
+}
 
 // InvalidArgument: NULL.
 absl::Status CheckNotNull(const void* pointer, const char* name);

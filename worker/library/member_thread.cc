@@ -21,22 +21,25 @@ absl::Status Closed() { return absl::CancelledError("the worker is closed"); }
 
 }  // namespace
 
-MemberThread::MemberThread(const MembershipOptions& options, const ColocatedServerOptions& colocated,
-                           MemberQueue* queue, IoThread* io, RankKeys* keys, NoticeLog* notices, TraceSender* traces)
+MemberThread::MemberThread(const MembershipOptions& options, const Credentials& credentials,
+                           const ColocatedServerOptions& colocated, MemberQueue* queue, IoThread* io, RankKeys* keys,
+                           NoticeLog* notices, TraceSender* traces)
     : colocated_(colocated),
       queue_(queue),
       io_(io),
       keys_(keys),
       notices_(notices),
       traces_(traces),
-      port_(options.scheduler),
+      port_(options.scheduler, credentials),
       loop_(options, &port_) {}
 
 absl::StatusOr<std::unique_ptr<MemberThread>> MemberThread::Start(const MembershipOptions& options,
+                                                                  const Credentials& credentials,
                                                                   const ColocatedServerOptions& colocated,
                                                                   MemberQueue* queue, IoThread* io, RankKeys* keys,
                                                                   NoticeLog* notices, TraceSender* traces) {
-  std::unique_ptr<MemberThread> member(new MemberThread(options, colocated, queue, io, keys, notices, traces));
+  std::unique_ptr<MemberThread> member(
+      new MemberThread(options, credentials, colocated, queue, io, keys, notices, traces));
   queue->SetWake([raw = member.get()] { raw->port_.Wake(); });
   absl::StatusOr<std::thread> thread = StartThread("shoal-member", [raw = member.get()] { raw->Run(); });
   if (!thread.ok()) {

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "process/mutex.h"
 #include "process/notice_log.h"
+#include "proto/credentials.h"
 #include "proto/trace_sender.h"
 #include "worker/colocated/colocated_server.h"
 #include "worker/library/io_thread.h"
@@ -30,10 +31,11 @@ namespace shoal {
 
 class MemberThread {
  public:
-  // `queue`, `io`, `keys`, `notices` and `traces` outlive it; it is the only reader of `queue`. `colocated`: how to run
-  // a colocated server, but for the job and the time that it may take. ResourceExhausted: the process can't have
-  // another thread.
+  // `credentials`: that the scheduler is shown. `queue`, `io`, `keys`, `notices` and `traces` outlive it; it is the
+  // only reader of `queue`. `colocated`: how to run a colocated server, but for the job and the time that it may take.
+  // ResourceExhausted: the process can't have another thread.
   static absl::StatusOr<std::unique_ptr<MemberThread>> Start(const MembershipOptions& options,
+                                                             const Credentials& credentials,
                                                              const ColocatedServerOptions& colocated,
                                                              MemberQueue* queue, IoThread* io, RankKeys* keys,
                                                              NoticeLog* notices, TraceSender* traces);
@@ -69,8 +71,9 @@ class MemberThread {
     std::optional<absl::StatusOr<GroupInfo>> group;
   };
 
-  MemberThread(const MembershipOptions& options, const ColocatedServerOptions& colocated, MemberQueue* queue,
-               IoThread* io, RankKeys* keys, NoticeLog* notices, TraceSender* traces);
+  MemberThread(const MembershipOptions& options, const Credentials& credentials,
+               const ColocatedServerOptions& colocated, MemberQueue* queue, IoThread* io, RankKeys* keys,
+               NoticeLog* notices, TraceSender* traces);
 
   void Run();
   void Stop();

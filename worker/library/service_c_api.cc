@@ -46,6 +46,7 @@ absl::StatusOr<ServerConfig> ReadConfig(const shoal_server_options* options) {
   config.network_only = options->network_only != 0;
   config.flight_recorder = OptionalText(options->flight_recorder, config.flight_recorder);
   if (options->timeout_ms != 0) config.timeout_ms = options->timeout_ms;
+  config.credentials = CredentialFilesOf(*options);
   return config;
 }
 
@@ -62,6 +63,7 @@ absl::StatusOr<SchedulerConfig> ReadConfig(const shoal_scheduler_options* option
   config.listen = *std::move(listen);
   config.port_buffer_bytes = options->port_buffer_bytes;
   config.encrypt = options->encrypt != 0;
+  config.credentials = CredentialFilesOf(*options);
   return config;
 }
 

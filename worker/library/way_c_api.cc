@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "net/data_plane/data_plane.h"
 #include "process/clock.h"
+#include "proto/credentials.h"
 #include "worker/library/c_boundary.h"
 #include "worker/library/rank_keys.h"
 #include "worker/library/way_measurement.h"
@@ -40,7 +41,10 @@ absl::Status MeasureWayInto(const shoal_way_options* options, shoal_way* way) {
   const absl::StatusOr<std::string> scheduler =
       RequiredText(options->scheduler, "options->scheduler", kMaxAddressesBytes);
   if (!scheduler.ok()) return scheduler.status();
-  absl::StatusOr<ConnectionTicket> ticket = GetTicket(*scheduler, DeadlineIn(to_measure.connect_timeout_ms));
+  const absl::StatusOr<Credentials> credentials = Credentials::Load(CredentialFilesOf(*options), nullptr);
+  if (!credentials.ok()) return credentials.status();
+  absl::StatusOr<ConnectionTicket> ticket =
+      GetTicket(*scheduler, DeadlineIn(to_measure.connect_timeout_ms), *credentials);
   if (!ticket.ok()) return ticket.status();
   keys.SetTicket(*std::move(ticket));
   const absl::StatusOr<std::unique_ptr<Transport>> transport = MakeDataPlaneTransport(data_plane);

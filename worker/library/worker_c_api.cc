@@ -157,6 +157,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .cuda = devices == SHOAL_DEVICES_CUDA,
       .device_memory_bytes = options->device_memory_bytes,
       .flight_recorder = OptionalText(options->flight_recorder, kOwnFlightFolder),
+      .credentials = CredentialFilesOf(*options),
   };
 }
 

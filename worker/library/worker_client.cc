@@ -118,13 +118,15 @@ std::string WhoIs(const WorkerClientOptions& options, uint32_t rank) {
 }  // namespace
 
 WorkerClient::WorkerClient(const WorkerClientOptions& options, Incarnation incarnation,
-                           std::unique_ptr<NoticeLog> notices)
+                           std::unique_ptr<NoticeLog> notices, const Credentials& credentials)
     : options_(options),
       rank_(FirstRank(options)),
       incarnation_(incarnation),
       notices_(std::move(notices)),
-      traces_(options.scheduler, SourcesOfTraces(),
-              [this](std::string sentence) { notices_->Say(std::move(sentence)); }) {}
+      credentials_(credentials),
+      traces_(
+          options.scheduler, SourcesOfTraces(), [this](std::string sentence) { notices_->Say(std::move(sentence)); },
+          credentials_) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
   const std::string prefix = absl::StrCat("shoal: ", WhoIs(options, FirstRank(options)), ": ");
@@ -132,7 +134,10 @@ absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const Worker
   if (!notices.ok()) return notices.status();
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
-  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *incarnation, *std::move(notices)));
+  const absl::StatusOr<Credentials> credentials = Credentials::Load(
+      options.credentials, [raw = notices->get()](const Credentials::News& news) { raw->Say(news.text); });
+  if (!credentials.ok()) return credentials.status();
+  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *incarnation, *std::move(notices), *credentials));
   if (absl::Status status = client->Start(); !status.ok()) return status;
   return client;
 }
@@ -174,8 +179,8 @@ absl::Status WorkerClient::Start() {
       .min_servers = options_.min_servers,
       .timeout_ms = options_.timeout_ms,
       .jitter_seed = incarnation_.value()};
-  absl::StatusOr<std::unique_ptr<MemberThread>> member =
-      MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), &keys_, notices_.get(), &traces_);
+  absl::StatusOr<std::unique_ptr<MemberThread>> member = MemberThread::Start(
+      membership, credentials_, ServerOptions(), &member_queue_, io->get(), &keys_, notices_.get(), &traces_);
   if (!member.ok()) return member.status();
   if (absl::Status status = (*member)->Join(DeadlineIn(options_.timeout_ms)); !status.ok()) return status;
   io_ = *std::move(io);
@@ -213,7 +218,7 @@ std::string WorkerClient::SendFlight(const FlightFolder::Record& record, uint64_
   v1::SendFlightRecordRequest member;
   member.set_rank(rank());
   member.set_incarnation(incarnation_.value());
-  return SendFlightRecord(options_.scheduler, member, record, deadline_ns);
+  return SendFlightRecord(options_.scheduler, member, record, deadline_ns, credentials_);
 }
 
 ColocatedServerOptions WorkerClient::ServerOptions() const {
@@ -225,7 +230,8 @@ ColocatedServerOptions WorkerClient::ServerOptions() const {
           .net_device = options_.net_device,
           .transports = options_.transports,
           .network_only = options_.network_only,
-          .flight_recorder = options_.flight_recorder};
+          .flight_recorder = options_.flight_recorder,
+          .credentials = options_.credentials};
 }
 
 WorkerClient::~WorkerClient() { Close(); }

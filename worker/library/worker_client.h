@@ -14,8 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "net/flight_recorder.h"
+#include "process/credential_files.h"
 #include "process/flight_folder.h"
 #include "process/mutex.h"
+#include "proto/credentials.h"
 #include "proto/trace_sender.h"
 #include "worker/colocated/colocated_server.h"
 #include "worker/library/caller_records.h"
@@ -52,6 +54,7 @@ struct WorkerClientOptions {
   bool cuda = false;                                       // tensors may be on CUDA devices
   uint64_t device_memory_bytes = 0;                        // of the host, for those; 0: CudaStagerOptions'
   std::string flight_recorder = kOwnFlightFolder;  // where a record is written when a group has failed: FlightFolder
+  CredentialFiles credentials;                     // that it shows the scheduler
 };
 
 struct GroupOptions {
@@ -143,7 +146,8 @@ class WorkerClient {
   void Close();
 
  private:
-  WorkerClient(const WorkerClientOptions& options, Incarnation incarnation, std::unique_ptr<NoticeLog> notices);
+  WorkerClient(const WorkerClientOptions& options, Incarnation incarnation, std::unique_ptr<NoticeLog> notices,
+               const Credentials& credentials);
 
   // "rank 0 of job "gpt" on node-1"; "process 77 of ..." before an open job has said which rank it is.
   std::string Describe() const;
@@ -174,6 +178,7 @@ class WorkerClient {
   std::atomic<uint32_t> rank_;  // of an open job: none before the process has joined
   const Incarnation incarnation_;
   const std::unique_ptr<NoticeLog> notices_;
+  const Credentials credentials_;
   CompletionQueue completions_;
   MemberQueue member_queue_;
   FlightRecorder recorder_;                // of the I/O thread's turn, but for traces

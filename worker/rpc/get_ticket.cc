@@ -14,7 +14,8 @@
 
 namespace shoal {
 
-absl::StatusOr<ConnectionTicket> GetTicket(const std::string& scheduler, uint64_t deadline_ns) {
+absl::StatusOr<ConnectionTicket> GetTicket(const std::string& scheduler, uint64_t deadline_ns,
+                                           const Credentials& credentials) {
   const absl::StatusOr<std::string> target = SchedulerTarget(scheduler);
   if (!target.ok()) return target.status();
   grpc::ClientContext context;
@@ -22,7 +23,7 @@ absl::StatusOr<ConnectionTicket> GetTicket(const std::string& scheduler, uint64_
   // A scheduler that has just begun to lead may not listen yet.
   context.set_wait_for_ready(true);
   v1::GetTicketResponse response;
-  const std::unique_ptr<v1::Scheduler::Stub> stub = v1::Scheduler::NewStub(OpenSchedulerChannel(*target));
+  const std::unique_ptr<v1::Scheduler::Stub> stub = v1::Scheduler::NewStub(OpenSchedulerChannel(*target, credentials));
   const grpc::Status status = stub->GetTicket(&context, v1::GetTicketRequest(), &response);
   if (!status.ok()) {
     return absl::Status(static_cast<absl::StatusCode>(status.error_code()),

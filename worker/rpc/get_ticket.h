@@ -9,12 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "core/connection_ticket.h"
+#include "proto/credentials.h"
 
 namespace shoal {
 
 // One try, by `deadline_ns` of the monotonic clock. InvalidArgument: `scheduler` is no address. Unavailable,
 // DeadlineExceeded: it does not answer. Unimplemented: it is older than this call.
-absl::StatusOr<ConnectionTicket> GetTicket(const std::string& scheduler, uint64_t deadline_ns);
+absl::StatusOr<ConnectionTicket> GetTicket(const std::string& scheduler, uint64_t deadline_ns,
+                                           const Credentials& credentials = {});
 
 }  // namespace shoal
 

@@ -49,7 +49,8 @@ absl::Status AsPortStatus(const grpc::Status& status, bool cancelled, const std:
 
 class GrpcSchedulerPort::Connection {
  public:
-  explicit Connection(const std::string& target) : stub_(v1::Scheduler::NewStub(OpenSchedulerChannel(target))) {}
+  Connection(const std::string& target, const Credentials& credentials)
+      : stub_(v1::Scheduler::NewStub(OpenSchedulerChannel(target, credentials))) {}
 
   v1::Scheduler::Stub* operator->() { return stub_.get(); }
 
@@ -158,8 +159,11 @@ class GrpcSchedulerPort::WatchStream : public Operation {
   grpc::Status status_;
 };
 
-GrpcSchedulerPort::GrpcSchedulerPort(const std::string& address)
-    : address_(address), target_(*SchedulerTarget(address)), connection_(std::make_shared<Connection>(target_)) {}
+GrpcSchedulerPort::GrpcSchedulerPort(const std::string& address, const Credentials& credentials)
+    : address_(address),
+      target_(*SchedulerTarget(address)),
+      credentials_(credentials),
+      connection_(std::make_shared<Connection>(target_, credentials_)) {}
 
 GrpcSchedulerPort::~GrpcSchedulerPort() {
   for (const auto& [operation, owned] : operations_) operation->Cancel();
@@ -272,7 +276,7 @@ void GrpcSchedulerPort::CloseWatch(WatchId watch) {
   });
 }
 
-void GrpcSchedulerPort::UseNewConnections() { connection_ = std::make_shared<Connection>(target_); }
+void GrpcSchedulerPort::UseNewConnections() { connection_ = std::make_shared<Connection>(target_, credentials_); }
 
 std::span<const SchedulerPortEvent> GrpcSchedulerPort::Poll() {
   while (TakeOne(0)) {

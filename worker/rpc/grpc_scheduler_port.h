@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/credentials.h"
 #include "worker/membership/scheduler_port.h"
 
 namespace shoal {
@@ -23,7 +24,7 @@ namespace shoal {
 class GrpcSchedulerPort : public SchedulerPort {
  public:
   // `address` is one that SchedulerTarget takes. Connects with the first call.
-  explicit GrpcSchedulerPort(const std::string& address);
+  explicit GrpcSchedulerPort(const std::string& address, const Credentials& credentials = {});
   ~GrpcSchedulerPort() override;
   GrpcSchedulerPort(const GrpcSchedulerPort&) = delete;
   GrpcSchedulerPort& operator=(const GrpcSchedulerPort&) = delete;
@@ -56,6 +57,7 @@ class GrpcSchedulerPort : public SchedulerPort {
 
   const std::string address_;
   const std::string target_;  // what gRPC is given
+  const Credentials credentials_;
   grpc::CompletionQueue queue_;
   grpc::Alarm alarm_;
   std::atomic<bool> alarm_is_set_ = false;

@@ -380,7 +380,8 @@ std::string OfferedByBash(const std::string& shoalctl, const std::string& words,
 TEST(CompletionTest, BashCompletesCommandsOptionsAndNames) {
   EXPECT_EQ(OfferedByBash("false", "shoalctl st", 1), "status stragglers\n");
   EXPECT_EQ(OfferedByBash("false", "shoalctl --sch", 1), "--scheduler\n");
-  EXPECT_EQ(OfferedByBash("false", "shoalctl drain --", 2), "--help --wait --deadline --json --scheduler --timeout\n");
+  EXPECT_EQ(OfferedByBash("false", "shoalctl drain --", 2),
+            "--help --wait --deadline --json --scheduler --timeout --tls-cert --tls-key --tls-ca\n");
   EXPECT_EQ(OfferedByBash("false", "shoalctl completion z", 2), "zsh\n");
   EXPECT_EQ(OfferedByBash("false", "shoalctl map x", 2), "\n");
   EXPECT_EQ(OfferedByBash("false", "shoalctl events --kind rank-l", 3), "rank-lost\n");

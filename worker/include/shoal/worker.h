@@ -44,9 +44,9 @@ typedef enum shoal_code {
   SHOAL_DEADLINE_EXCEEDED = 4,   /* the message names the ranks or servers that are missing */
   SHOAL_NOT_FOUND = 5,           /* there is no driver for the devices, or nothing kept for such a tensor */
   SHOAL_ALREADY_EXISTS = 6,      /* for example, another process holds this rank */
-  SHOAL_PERMISSION_DENIED = 7,   /* a proxy on the way to the scheduler does not let the call pass */
+  SHOAL_PERMISSION_DENIED = 7,   /* the process's certificate gives it no right to this job, or none at all */
   SHOAL_RESOURCE_EXHAUSTED = 8,  /* memory, threads or descriptors are used up; the message says where */
-  SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions differ, closed handle, forked child, membership ended */
+  SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions, closed handle, forked child, membership ended, certificate */
   SHOAL_ABORTED = 10,            /* a rank was lost, left or gave up, or the ranks disagree: make a new group */
   SHOAL_OUT_OF_RANGE = 11,       /* never returned */
   SHOAL_UNIMPLEMENTED = 12,      /* the group can't reduce tensors on devices */
@@ -194,6 +194,12 @@ typedef struct shoal_worker_options {
    * job needs a scheduler that outlives its ranks, and its ranks run no colocated servers. */
   uint32_t min_ranks;
   const char* identity; /* in an open job: who this is, whichever process it is now; shown to people; NULL: nobody */
+  /* PEM files with which this process shows the scheduler who it is, and by which it knows the scheduler: its
+   * certificate, the key of that, and those who may sign. All three or none; NULL or "": none, in plain text
+   * (docs/security.md). Changed files are read again. */
+  const char* tls_cert;
+  const char* tls_key;
+  const char* tls_ca;
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered, or all ranks of the job have
@@ -458,6 +464,9 @@ typedef struct shoal_way_options {
   const char* transports;
   uint64_t connect_timeout_ms; /* 0 means 5000 */
   uint64_t duration_ms;        /* 0 means 500 */
+  const char* tls_cert;        /* this and the next two: as in shoal_worker_options */
+  const char* tls_key;
+  const char* tls_ca;
 } shoal_way_options;
 
 typedef struct shoal_way {
@@ -497,6 +506,10 @@ typedef struct shoal_scheduler_options {
   uint64_t port_buffer_bytes; /* what every switch port between nodes holds at the least, so that chunks fit it; 0: not
                                  known (docs/operating.md) */
   uint32_t encrypt;           /* not 0: what ranks and servers send each other over TCP is encrypted */
+  const char* tls_cert;       /* this and the next two: as in shoal_worker_options; then everybody who calls it has to
+                                 show a certificate */
+  const char* tls_key;
+  const char* tls_ca;
 } shoal_scheduler_options;
 
 /* Starts a scheduler that keeps its state in memory. INVALID_ARGUMENT: not an address, or ports of more than 1 GiB.
@@ -516,6 +529,9 @@ typedef struct shoal_server_options {
   uint32_t network_only;       /* not 0: use the network also to workers of this node, instead of shared memory */
   const char* flight_recorder; /* as in shoal_worker_options, for groups that fail on this server; no line names the
                                   file */
+  const char* tls_cert;        /* this and the next two: as in shoal_worker_options */
+  const char* tls_key;
+  const char* tls_ca;
 } shoal_server_options;
 
 /* Starts a reduction server that serves every job, and returns when it is registered. INVALID_ARGUMENT: an option is

@@ -45,7 +45,7 @@ struct Listening {
 Listening Listen(int port) {
   Listening listening;
   grpc::ServerBuilder builder;
-  ListenOn("127.0.0.1:" + std::to_string(port), &builder, &listening.port);
+  ListenOn("127.0.0.1:" + std::to_string(port), &builder, &listening.port, nullptr);
   builder.RegisterCallbackGenericService(listening.service.get());
   listening.server = builder.BuildAndStart();
   return listening;

@@ -1,0 +1,120 @@
+#include "proto/certificate_files.h"
+
+#include <openssl/bio.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "process/read_small_file.h"
+
+namespace shoal {
+namespace {
+
+template <auto kFree>
+struct Freed {
+  template <typename Object>
+  void operator()(Object* object) const {
+    kFree(object);
+  }
+};
+using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
+using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+
+Bio AsBio(absl::string_view text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
+
+Certificate FirstCertificate(absl::string_view text) {
+  const Bio bio = AsBio(text);
+  Certificate certificate(bio == nullptr ? nullptr : PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  return certificate;
+}
+
+// Asks nobody for a passphrase.
+int NoPassphrase(char*, int, int, void*) { return -1; }
+
+Key FirstKey(absl::string_view text) {
+  const Bio bio = AsBio(text);
+  Key key(bio == nullptr ? nullptr : PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, nullptr));
+  ERR_clear_error();
+  return key;
+}
+
+int64_t UnixSeconds(const ASN1_TIME* time) {
+  std::tm parts = {};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
+}
+
+absl::Status Wrong(absl::string_view option, const std::string& path, absl::string_view what) {
+  return absl::FailedPreconditionError(absl::StrCat("the file ", path, " (", option, ") ", what));
+}
+
+absl::Status ReadIdentity(const CredentialFiles& files, CertificateTexts* texts) {
+  absl::StatusOr<std::string> chain = ReadSmallFile("--tls-cert", files.certificate);
+  if (!chain.ok()) return chain.status();
+  absl::StatusOr<std::string> key_text = ReadSmallFile("--tls-key", files.key);
+  if (!key_text.ok()) return key_text.status();
+  const Certificate certificate = FirstCertificate(*chain);
+  if (certificate == nullptr) return Wrong("--tls-cert", files.certificate, "has no certificate in PEM form");
+  const Key key = FirstKey(*key_text);
+  if (key == nullptr) {
+    OPENSSL_cleanse(key_text->data(), key_text->size());
+    return Wrong("--tls-key", files.key, "has no private key in PEM form, or one with a passphrase");
+  }
+  const bool is_pair = X509_check_private_key(certificate.get(), key.get()) == 1;
+  ERR_clear_error();
+  texts->expires_unix_s = UnixSeconds(X509_get0_notAfter(certificate.get()));
+  if (!is_pair) {
+    OPENSSL_cleanse(key_text->data(), key_text->size());
+    return Wrong("--tls-key", files.key, absl::StrCat("is not the key of the certificate in ", files.certificate));
+  }
+  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) <= 0) {
+    return Wrong("--tls-cert", files.certificate, "has a certificate that has expired; get a new one");
+  }
+  if (X509_cmp_current_time(X509_get0_notBefore(certificate.get())) > 0) {
+    return Wrong("--tls-cert", files.certificate,
+                 "has a certificate that is not valid yet; see the clock of this node");
+  }
+  texts->identity = absl::StrCat(*key_text, "\n", *chain);
+  OPENSSL_cleanse(key_text->data(), key_text->size());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<CertificateTexts> ReadCertificateFiles(const CredentialFiles& files) {
+  CertificateTexts texts;
+  absl::StatusOr<std::string> authorities = ReadSmallFile("--tls-ca", files.authorities);
+  if (!authorities.ok()) return authorities.status();
+  if (FirstCertificate(*authorities) == nullptr) {
+    return Wrong("--tls-ca", files.authorities, "has no certificate in PEM form");
+  }
+  texts.authorities = *std::move(authorities);
+  if (files.certificate.empty()) return texts;
+  if (absl::Status status = ReadIdentity(files, &texts); !status.ok()) return status;
+  return texts;
+}
+
+bool CertificateIsFor(absl::string_view certificate, absl::string_view host) {
+  const Certificate parsed = FirstCertificate(certificate);
+  if (parsed == nullptr) return false;
+  std::string name(host.substr(0, host.rfind(':')));
+  const absl::string_view bare = absl::StripSuffix(absl::StripPrefix(name, "["), "]");
+  name = std::string(bare);
+  const bool is = X509_check_ip_asc(parsed.get(), name.c_str(), 0) == 1 ||
+                  X509_check_host(parsed.get(), name.data(), name.size(), 0, nullptr) == 1;
+  ERR_clear_error();
+  return is;
+}
+
+}  // namespace shoal

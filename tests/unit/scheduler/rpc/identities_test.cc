@@ -1,0 +1,342 @@
+// Who may call a scheduler that asks for certificates: every role and every call, over real connections.
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/permissions.h"
+#include "core/version.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/credentials.h"
+#include "proto/scheduler_channel.h"
+#include "scheduler/leading/forwarding_host.h"
+#include "scheduler/scheduler.h"
+#include "shoal/v1/admin.grpc.pb.h"
+#include "shoal/v1/scheduler.grpc.pb.h"
+#include "shoal/v1/status.grpc.pb.h"
+#include "tests/unit/proto/made_certificates.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::chrono::seconds kPatience{20};
+constexpr char kDomain[] = "spiffe://a.example/shoal/";
+
+// Written down a second time, by call: whoever changes the table has to change this on purpose.
+const std::map<std::string, std::vector<Role>>& Expected() {
+  static const auto* const expected = new std::map<std::string, std::vector<Role>>{
+      {"Scheduler/RegisterServer", {Role::kServer}},
+      {"Scheduler/HeartbeatServer", {Role::kServer}},
+      {"Scheduler/DeregisterServer", {Role::kServer}},
+      {"Scheduler/JoinJob", {Role::kWorker}},
+      {"Scheduler/JoinGroup", {Role::kWorker}},
+      {"Scheduler/CloseGroups", {Role::kWorker}},
+      {"Scheduler/HeartbeatWorker", {Role::kWorker}},
+      {"Scheduler/LeaveJob", {Role::kWorker}},
+      {"Scheduler/ReportServer", {Role::kWorker}},
+      {"Scheduler/GetTicket", {Role::kOperator, Role::kWorker}},
+      {"Scheduler/SendTrace", {Role::kServer, Role::kWorker}},
+      {"Scheduler/SendFlightRecord", {Role::kServer, Role::kWorker}},
+      {"Scheduler/Watch", {Role::kWorker}},
+      {"Status/GetCluster", {Role::kViewer, Role::kOperator, Role::kScheduler}},
+      {"Status/ListServers", {Role::kViewer, Role::kOperator, Role::kScheduler}},
+      {"Status/ListJobs", {Role::kViewer, Role::kOperator, Role::kScheduler}},
+      {"Status/GetShardMap", {Role::kViewer, Role::kOperator, Role::kScheduler}},
+      {"Status/ListEvents", {Role::kViewer, Role::kOperator, Role::kScheduler}},
+      {"Status/GetTrace", {Role::kViewer, Role::kOperator}},
+      {"Status/GetFlightRecords", {Role::kViewer, Role::kOperator}},
+      {"Admin/DrainServer", {Role::kOperator}},
+      {"Admin/UndrainServer", {Role::kOperator}},
+      {"Admin/EvictServer", {Role::kOperator}},
+      {"Admin/AbortJob", {Role::kOperator}},
+      {"Admin/TraceJob", {Role::kOperator}},
+  };
+  return *expected;
+}
+
+std::vector<std::string> AllCalls() {
+  std::vector<std::string> calls;
+  for (const char* const service : {"Scheduler", "Status", "Admin"}) {
+    const auto* const found =
+        google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(std::string("shoal.v1.") + service);
+    for (int i = 0; i < found->method_count(); ++i)
+      calls.push_back(std::string(service) + "/" + found->method(i)->name());
+  }
+  return calls;
+}
+
+class IdentitiesTest : public ::testing::Test {
+ protected:
+  IdentitiesTest() {
+    config_.listen = "127.0.0.1:0";
+    config_.lease_ttl_ms = 60'000;
+    config_.credentials = authority_.Issue(std::string("URI:") + kDomain + "scheduler");
+    config_.log_events = true;
+  }
+
+  void Start() {
+    auto scheduler = Scheduler::Start(config_, [this](const LogEvent& event) {
+      if (event.kind == EventKind::kCallRefused) refusals_.push_back(event.text);
+    });
+    ASSERT_TRUE(scheduler.ok()) << scheduler.status();
+    scheduler_ = *std::move(scheduler);
+    address_ = scheduler_->address();
+  }
+
+  std::shared_ptr<grpc::Channel> ChannelOf(const CredentialFiles& files) const {
+    const absl::StatusOr<Credentials> credentials = Credentials::Load(files, nullptr);
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    return OpenSchedulerChannel(address_, *credentials);
+  }
+  // Of who has this path in the domain: "worker/a".
+  std::shared_ptr<grpc::Channel> ChannelOf(const std::string& path) {
+    return ChannelOf(authority_.Issue(std::string("URI:") + kDomain + path));
+  }
+
+  static std::unique_ptr<grpc::ClientContext> Context() {
+    auto context = std::make_unique<grpc::ClientContext>();
+    context->set_deadline(std::chrono::system_clock::now() + kPatience);
+    return context;
+  }
+
+  // Of a call with an empty message; of a stream its beginning.
+  static grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
+    grpc::GenericStub stub(channel);
+    grpc::CompletionQueue queue;
+    const std::unique_ptr<grpc::ClientContext> context = Context();
+    const grpc::Slice nothing;
+    const auto call = stub.PrepareUnaryCall(context.get(), method, grpc::ByteBuffer(&nothing, 1), &queue);
+    call->StartCall();
+    grpc::ByteBuffer answer;
+    grpc::Status status;
+    call->Finish(&answer, &status, &status);
+    void* tag = nullptr;
+    bool ok = false;
+    if ((method.ends_with("/Watch") || method.ends_with("/ListEvents")) &&
+        queue.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + std::chrono::milliseconds(500)) ==
+            grpc::CompletionQueue::TIMEOUT) {
+      context->TryCancel();  // it was let in
+    }
+    while (tag == nullptr && queue.Next(&tag, &ok)) {
+    }
+    return status;
+  }
+
+  MadeAuthority authority_;
+  SchedulerConfig config_;
+  std::vector<std::string> refusals_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::string address_;
+};
+
+TEST_F(IdentitiesTest, EveryCallHasARow) {
+  const std::vector<std::string> calls = AllCalls();
+  EXPECT_EQ(calls.size(), Expected().size());
+  for (const std::string& call : calls) EXPECT_TRUE(Expected().contains(call)) << call << " has no row in this test";
+  for (const Permission& row : AllPermissions()) {
+    const std::string method(row.method);
+    if (!method.starts_with("/shoal.v1.")) continue;
+    EXPECT_TRUE(Expected().contains(method.substr(sizeof("/shoal.v1.") - 1))) << method << " is no call";
+  }
+}
+
+TEST_F(IdentitiesTest, EveryRoleMakesItsCallsAndNoOther) {
+  Start();
+  for (const Role role : kRoles) {
+    const std::string path = std::string(RoleName(role)) + (role == Role::kWorker ? "/a" : "");
+    const std::shared_ptr<grpc::Channel> channel = ChannelOf(path);
+    for (const std::string& call : AllCalls()) {
+      const std::vector<Role>& may = Expected().at(call);
+      const bool is_allowed = std::ranges::find(may, role) != may.end();
+      const grpc::Status status = Call(channel, "/shoal.v1." + call);
+      EXPECT_NE(status.error_code(), grpc::StatusCode::UNAVAILABLE) << call << ": " << status.error_message();
+      EXPECT_EQ(status.error_code() == grpc::StatusCode::PERMISSION_DENIED, !is_allowed)
+          << path << " calls " << call << ": " << status.error_code() << " " << status.error_message();
+      if (is_allowed) continue;
+      EXPECT_THAT(status.error_message(),
+                  AllOf(HasSubstr(kDomain + path), HasSubstr(call), HasSubstr(std::string(RoleName(may.front())))));
+    }
+    EXPECT_TRUE(Call(channel, "/grpc.health.v1.Health/Check").ok()) << path;
+    EXPECT_EQ(Call(channel, "/shoal.v1.Scheduler/NoSuchCall").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  }
+  EXPECT_FALSE(refusals_.empty());
+}
+
+TEST_F(IdentitiesTest, StrangersGetNoAnswer) {
+  Start();
+  grpc::Status status = Call(ChannelOf(CredentialFiles()), "/shoal.v1.Status/GetCluster");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << "in plain text: " << status.error_message();
+
+  MadeAuthority other;
+  CredentialFiles files = other.Issue(std::string("URI:") + kDomain + "operator");
+  status = Call(ChannelOf(files), "/shoal.v1.Status/GetCluster");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(ShortReason(status.error_message()), HasSubstr("--tls-ca")) << status.error_message();
+
+  files.authorities = authority_.file();  // knows the scheduler, and is not known there
+  status = Call(ChannelOf(files), "/shoal.v1.Status/GetCluster");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(ShortReason(status.error_message()), HasSubstr("--tls-cert")) << status.error_message();
+
+  status = Call(ChannelOf(authority_.Issue("URI:spiffe://a.example/ns/x/sa/y,DNS:y.example")),
+                "/shoal.v1.Status/GetCluster");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(),
+              AllOf(HasSubstr("spiffe://a.example/ns/x/sa/y, y.example has no role"), HasSubstr("--identities")));
+}
+
+TEST_F(IdentitiesTest, AWorkerCannotPoseAsTheScheduler) {
+  config_.credentials = authority_.Issue(std::string("URI:") + kDomain + "worker/a,IP:127.0.0.1");
+  Start();
+  const grpc::Status status = Call(ChannelOf("server"), "/shoal.v1.Scheduler/RegisterServer");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(ShortReason(status.error_message()), HasSubstr("worker of tenant a")) << status.error_message();
+}
+
+TEST_F(IdentitiesTest, ACertificateWithTheNameOfTheHostIsAScheduler) {
+  config_.credentials = authority_.Issue("IP:127.0.0.1");
+  Start();
+  EXPECT_TRUE(Call(ChannelOf("viewer"), "/shoal.v1.Status/GetCluster").ok());
+  scheduler_.reset();
+  config_.credentials = authority_.Issue("IP:127.0.0.2");
+  Start();
+  const grpc::Status status = Call(ChannelOf("viewer"), "/shoal.v1.Status/GetCluster");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(ShortReason(status.error_message()), HasSubstr("is not a scheduler's")) << status.error_message();
+}
+
+TEST_F(IdentitiesTest, AFileSaysWhoIsWho) {
+  config_.identities = ::testing::TempDir() + "/identities";
+  std::ofstream(config_.identities) << "dashboard.example viewer\n";
+  Start();
+  const auto channel = ChannelOf(authority_.Issue("DNS:dashboard.example"));
+  EXPECT_TRUE(Call(channel, "/shoal.v1.Status/GetCluster").ok());
+  EXPECT_EQ(Call(channel, "/shoal.v1.Admin/AbortJob").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Call(ChannelOf("operator"), "/shoal.v1.Admin/AbortJob").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+v1::JoinJobRequest Joining(const std::string& job, uint64_t incarnation) {
+  v1::JoinJobRequest request;
+  request.set_control_version(kControlVersion);
+  request.set_software_version(kSoftwareVersion);
+  request.set_job_name(job);
+  request.set_world_size(2);
+  request.set_incarnation(incarnation);
+  request.set_node("n");
+  request.set_colocation(2);
+  return request;
+}
+
+TEST_F(IdentitiesTest, AJobIsItsTenants) {
+  std::string pattern = ::testing::TempDir() + "/shoal-identities-XXXXXX";
+  config_.state_file = std::string(mkdtemp(pattern.data())) + "/state";
+  Start();
+  v1::JoinJobResponse joined;
+  ASSERT_TRUE(v1::Scheduler::NewStub(ChannelOf("worker/a"))->JoinJob(Context().get(), Joining("gpt", 7), &joined).ok());
+  EXPECT_FALSE(joined.colocate_server()) << "it would get the keys of servers";
+  scheduler_.reset();
+  Start();  // also the next scheduler knows whose it is
+
+  const auto other = v1::Scheduler::NewStub(ChannelOf("worker/b"));
+  v1::JoinJobResponse response;
+  const grpc::Status status = other->JoinJob(Context().get(), Joining("gpt", 8), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("worker of tenant b"), HasSubstr("gpt")));
+  v1::LeaveJobRequest leave;
+  leave.set_job_id(joined.job_id());
+  leave.set_incarnation(7);
+  leave.set_failed(true);
+  v1::LeaveJobResponse left;
+  EXPECT_EQ(other->LeaveJob(Context().get(), leave, &left).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  v1::WatchRequest watch;
+  watch.set_job_id(joined.job_id());
+  const auto context = Context();
+  const auto stream = other->Watch(context.get(), watch);
+  v1::WatchResponse news;
+  EXPECT_FALSE(stream->Read(&news));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+
+  v1::HeartbeatWorkerRequest beat;
+  beat.set_job_id(joined.job_id());
+  beat.set_incarnation(7);
+  v1::HeartbeatWorkerResponse renewed;
+  EXPECT_TRUE(v1::Scheduler::NewStub(ChannelOf("worker/a"))->HeartbeatWorker(Context().get(), beat, &renewed).ok());
+}
+
+TEST_F(IdentitiesTest, AServerIsOfWhoRegisteredIt) {
+  config_.identities = ::testing::TempDir() + "/identities-of-servers";
+  std::ofstream(config_.identities) << "s1.example server\ns2.example server\n";
+  Start();
+  const auto first = v1::Scheduler::NewStub(ChannelOf(authority_.Issue("DNS:s1.example")));
+  const auto second = v1::Scheduler::NewStub(ChannelOf(authority_.Issue("DNS:s2.example")));
+  v1::RegisterServerRequest request;
+  request.set_control_version(kControlVersion);
+  request.set_software_version(kSoftwareVersion);
+  request.set_name("alpha");
+  request.set_incarnation(11);
+  request.set_node("n");
+  request.add_addresses("127.0.0.1:4000");
+  v1::RegisterServerResponse registered;
+  ASSERT_TRUE(first->RegisterServer(Context().get(), request, &registered).ok());
+
+  request.set_incarnation(12);
+  v1::RegisterServerResponse response;
+  const grpc::Status status = second->RegisterServer(Context().get(), request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("s2.example (server)"), HasSubstr("server alpha")));
+  v1::DeregisterServerRequest deregister;
+  deregister.set_server_id(registered.server_id());
+  deregister.set_incarnation(11);
+  v1::DeregisterServerResponse gone;
+  EXPECT_EQ(second->DeregisterServer(Context().get(), deregister, &gone).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_TRUE(first->DeregisterServer(Context().get(), deregister, &gone).ok());
+}
+
+TEST_F(IdentitiesTest, AFollowerPassesTheIdentityOn) {
+  Start();
+  const absl::StatusOr<Credentials> credentials =
+      Credentials::Load(authority_.Issue(std::string("URI:") + kDomain + "scheduler"), nullptr);
+  const auto doorkeeper = std::make_shared<Doorkeeper>(*credentials, IdentityRules(), nullptr);
+  const auto follower = *ForwardingHost::Listen("127.0.0.1:0", 60'000, doorkeeper);
+  follower->SetLeader(address_);
+  address_ = follower->address();
+
+  v1::JoinJobResponse joined;
+  ASSERT_TRUE(v1::Scheduler::NewStub(ChannelOf("worker/a"))->JoinJob(Context().get(), Joining("gpt", 7), &joined).ok());
+  v1::JoinJobResponse response;
+  const grpc::Status status =
+      v1::Scheduler::NewStub(ChannelOf("worker/b"))->JoinJob(Context().get(), Joining("gpt", 8), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(), HasSubstr("worker of tenant b"));
+  EXPECT_TRUE(Call(ChannelOf("viewer"), "/shoal.v1.Status/GetCluster").ok());
+  EXPECT_EQ(Call(ChannelOf("viewer"), "/shoal.v1.Admin/AbortJob").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST_F(IdentitiesTest, OnlyASchedulerSpeaksForOthers) {
+  Start();
+  for (const char* const path : {"worker/b", "operator", "server"}) {
+    const auto context = Context();
+    context->AddMetadata(Doorkeeper::kCallerKey, std::string(kDomain) + "worker/a");
+    v1::JoinJobResponse response;
+    const grpc::Status status =
+        v1::Scheduler::NewStub(ChannelOf(path))->JoinJob(context.get(), Joining("gpt", 7), &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << path;
+    EXPECT_THAT(status.error_message(), HasSubstr("may not speak for")) << path;
+  }
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
