@@ -48,6 +48,7 @@ def page_of(report: dict) -> str:
     found = report["found"]
     rows = [
         f"| {kind} | {median(found[kind], 'join_p50_ms'):.2f} | {median(found[kind], 'join_p90_ms'):.2f} |"
+        f" {median(found[kind], 'join_processor_ms'):.2f} |"
         f" {median(found[kind], 'processor_us_per_heartbeat'):.1f} |"
         f" {', '.join(str(run['processor_us_per_heartbeat']) for run in found[kind])} |"
         for kind in KINDS
@@ -60,12 +61,14 @@ def page_of(report: dict) -> str:
             "",
             f"{RANKS} ranks of one job join a scheduler, each over a connection of its own, and send {HEARTBEATS}"
             " heartbeats each, one after the other; both programs are on one node. Medians of"
-            f" {len(found[KINDS[0]])} runs of each kind, in turns. A join includes the connection. Certificates add"
+            f" {len(found[KINDS[0]])} runs of each kind, in turns. A join includes the connection. The load average was"
+            f" {report['load_average_before']:.1f} before, and other programs ran meanwhile. Certificates add"
             f" {report['join_added_ms']:.2f} ms to a join, and a heartbeat takes the scheduler"
             f" {report['heartbeat_times']:.2f} times the processor time.",
             "",
-            "| | join p50 (ms) | join p90 (ms) | processor time of a heartbeat (us) | of each run |",
-            "|---|---:|---:|---:|---|",
+            "| | join p50 (ms) | join p90 (ms) | processor time of a join, both ends (ms) | of a heartbeat (us) |"
+            " of each run |",
+            "|---|---:|---:|---:|---:|---|",
             *rows,
             "",
         ]
