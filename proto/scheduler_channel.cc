@@ -25,14 +25,9 @@ constexpr std::array<std::pair<absl::string_view, absl::string_view>, 9> kInWord
     {"Trying to connect an http1.x server",
      "what listens there is not a scheduler; the port of --http is another one "
      "than that of --listen"},
-    {"certificate verify failed",
-     "what listens there shows a certificate that none of the authorities here (--tls-ca) has signed, or that has "
-     "expired"},
-    {"wrong version number",
-     "what listens there does not speak TLS: it is a scheduler without certificates, or another program"},
-    {"Socket closed",
-     "the connection was closed at once; a scheduler with certificates does so if this end shows none (--tls-cert) or "
-     "one that it does not know"},
+    {"certificate verify failed", "its certificate has expired, or none of those in --tls-ca has signed it"},
+    {"wrong version number", "what listens there does not speak TLS, so it has no certificate"},
+    {"Socket closed", "the connection was closed; if it asks for certificates, see --tls-cert"},
     {"Domain name not found", "that name has no address: see how it is spelled, and what /etc/hosts and DNS say"},
     {"Could not contact DNS servers", "no DNS server answers that knows the address of that name"},
     {"tcp handshaker shutdown",
