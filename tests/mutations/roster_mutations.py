@@ -298,7 +298,6 @@ ROSTER_MUTATIONS = [
             "GroupFailure{.group = info_->id, .reason = cause, .others_go_on = true}",
             "GroupFailure{.group = GroupId(0), .reason = cause, .others_go_on = true}",
         ),
-        test=CxxTest("worker_machine_test", "RailsThatGoOnTest.ARankOfTheNodeThatDiesEndsTheGroupOnThisNodeAlone"),
     ),
     mutation(
         "op-counts-the-contributors-of-the-own-part-alone",
