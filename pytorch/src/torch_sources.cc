@@ -3,5 +3,6 @@
 #include "pytorch/src/module.cc"
 #include "pytorch/src/shoal_backend.cc"
 #include "pytorch/src/shoal_backend_delegated.cc"
+#include "pytorch/src/shoal_backend_feedback.cc"
 #include "pytorch/src/staged_tensor.cc"
 #include "pytorch/src/works.cc"

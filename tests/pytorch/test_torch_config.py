@@ -11,8 +11,8 @@ def test_defaults_need_nothing():
     settings, sources = config.read_config({}, {})
     assert settings == config.Config(
         scheduler=None, job_name=None, min_servers=None, port_buffer=0, encrypt=False, tls_cert="", tls_key="",
-        tls_ca="", chunk_bytes=0, wire="none", net_device="", transports="", network_only=False, checksums=False,
-        check_finite=False, flight_recorder="auto",
+        tls_ca="", chunk_bytes=0, wire="none", error_feedback=False, net_device="", transports="", network_only=False,
+        checksums=False, check_finite=False, flight_recorder="auto",
         colocate="auto", without_servers="wait", node_reduce="auto", devices="auto", device_memory=0,
         blocking_wait=False, quiet=False, timeout=None,
     )  # fmt: skip

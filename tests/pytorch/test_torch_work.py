@@ -32,7 +32,8 @@ def reduce_and_count_threads(asynchronous: bool) -> None:
         if asynchronous:
             work.wait()
         assert (tensor == 2).all()
-    assert threads_of_this_process() == before, "an all-reduce that is waited for needs no thread of the plugin"
+    after = threads_of_this_process()  # fewer, where what has made the group ends a thread only now
+    assert after <= before, "an all-reduce that is waited for needs no thread of the plugin"
     store = dist.distributed_c10d._get_default_store()
     for rank in range(2):
         tensor = torch.ones(4)
@@ -40,7 +41,7 @@ def reduce_and_count_threads(asynchronous: bool) -> None:
             future = dist.all_reduce(tensor, async_op=True).get_future()  # before the other rank has called
             store.set(f"rank {rank} has a future", "")
             assert torch.equal(future.wait()[0], torch.full((4,), 2.0))
-            assert threads_of_this_process() == before + 1, "a future is completed by a thread"
+            assert threads_of_this_process() == after + 1, "a future is completed by a thread"
         else:
             store.wait([f"rank {rank} has a future"])
             dist.all_reduce(tensor)
