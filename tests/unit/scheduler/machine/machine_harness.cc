@@ -205,4 +205,15 @@ JobView OnlyJob(MachineHarness& harness) {
   return jobs.empty() ? JobView() : jobs[0];
 }
 
+void LoseAllRanksBut(MachineHarness* harness, JobId job, const std::vector<uint32_t>& ranks, ServerId server) {
+  for (int i = 0; i < 4; ++i) {
+    harness->Advance(kTtlMs / 3);
+    for (const uint32_t rank : ranks) EXPECT_TRUE(harness->Try(Beat(job, rank, 100 + rank)).ok());
+    HeartbeatServer beat;
+    beat.server = server;
+    beat.incarnation = Incarnation(11);
+    harness->Ask<ServerRenewed>(beat);
+  }
+}
+
 }  // namespace shoal::scheduler

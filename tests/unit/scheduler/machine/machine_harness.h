@@ -106,6 +106,9 @@ JoinJob Join(const std::string& job, uint32_t world_size, uint32_t rank, uint64_
 JoinGroup Group(JobId job, uint32_t rank, uint64_t incarnation, const std::vector<uint32_t>& ranks,
                 uint64_t wait_ms = 3000);
 HeartbeatWorker Beat(JobId job, uint32_t rank, uint64_t incarnation);
+// Everybody but these ranks, which are processes 100 + rank, and the server, which is process 11, is silent for so long
+// that all others are lost.
+void LoseAllRanksBut(MachineHarness* harness, JobId job, const std::vector<uint32_t>& ranks, ServerId server);
 LeaveJob Leave(JobId job, uint32_t rank, uint64_t incarnation, bool failed = false, const std::string& reason = "");
 JobView OnlyJob(MachineHarness& harness);
 

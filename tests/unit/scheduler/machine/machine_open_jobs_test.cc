@@ -36,17 +36,7 @@ class MachineOpenJobsTest : public ::testing::Test {
     job_ = joined.job;
     return joined.rank.value();
   }
-  // Everybody but these ranks, which are processes 100 + rank, is heard for so long that the others are lost.
-  void LoseAllBut(const std::vector<uint32_t>& ranks) {
-    for (int i = 0; i < 4; ++i) {
-      harness_.Advance(kTtlMs / 3);
-      for (const uint32_t rank : ranks) EXPECT_TRUE(harness_.Try(Beat(job_, rank, 100 + rank)).ok());
-      HeartbeatServer beat;
-      beat.server = server_;
-      beat.incarnation = Incarnation(11);
-      harness_.Ask<ServerRenewed>(beat);
-    }
-  }
+  void LoseAllBut(const std::vector<uint32_t>& ranks) { LoseAllRanksBut(&harness_, job_, ranks, server_); }
   // The id of the group of these ranks, all of which ask for it.
   GroupId Open(const std::vector<uint32_t>& ranks) {
     std::vector<RequestHandle> handles;

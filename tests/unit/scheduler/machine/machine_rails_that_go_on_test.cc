@@ -57,16 +57,7 @@ class MachineRailsThatGoOnTest : public ::testing::Test {
     watcher_ = harness_.WatchAs(job_, 0, 100);
     return answers;
   }
-  void LoseAllBut(const std::vector<uint32_t>& ranks) {
-    for (int i = 0; i < 4; ++i) {
-      harness_.Advance(kTtlMs / 3);
-      for (const uint32_t rank : ranks) EXPECT_TRUE(harness_.Try(Beat(job_, rank, 100 + rank)).ok());
-      HeartbeatServer beat;
-      beat.server = server_;
-      beat.incarnation = Incarnation(11);
-      harness_.Ask<ServerRenewed>(beat);
-    }
-  }
+  void LoseAllBut(const std::vector<uint32_t>& ranks) { LoseAllRanksBut(&harness_, job_, ranks, server_); }
   // Of each rail: which nodes its newest epoch lacks, as the watcher was told.
   std::map<GroupId, std::vector<Rank>> LostNodes(uint32_t nodes) {
     std::map<GroupId, std::vector<Rank>> lost;
