@@ -27,8 +27,10 @@ Asked WithCaller(const Caller& caller, Asked request) {
   if constexpr (std::is_same_v<Asked, RegisterServer>) request.identity = caller.identity;
   if constexpr (std::is_same_v<Asked, JoinJob>) {
     request.tenant = caller.tenant;
-    if (caller.is_known()) request.colocation = 0;
-    if (caller.is_known()) request.colocates_without_servers = false;
+    if (caller.is_known()) {
+      request.colocation = 0;
+      request.colocates_without_servers = false;
+    }
   }
   return request;
 }

@@ -191,12 +191,12 @@ void NodeGroup::OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* 
   // The rail's ranks on other nodes hear it from this one. What is no other rank's fault, ranks of the node that have
   // not met this one do not know.
   const LocalRank own(info_->local_rank());
-  // Whoever hears it is told by whom: this rank's own words do without its name.
   // A rank of this node that is gone takes the node out of the group, and nothing else.
   if (goes_on() && absl::IsUnavailable(event.status)) {
     const std::string cause(why.message());
     return LeaveRail(cause, NodeIsOut(cause), now, actions);
   }
+  // Whoever hears it is told by whom: this rank's own words do without its name.
   const absl::Status told = event.culprit == own ? absl::Status(why.code(), event.status.message()) : why;
   if (rail_ != nullptr) {
     rail_->Fail(told, now, actions);
