@@ -55,35 +55,32 @@ int64_t UnixSeconds(const ASN1_TIME* time) {
   return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
 }
 
-absl::Status Wrong(absl::string_view option, const std::string& path, absl::string_view what) {
-  return absl::FailedPreconditionError(absl::StrCat("the file ", path, " (", option, ") ", what));
-}
-
-absl::Status ReadIdentity(const CredentialFiles& files, CertificateTexts* texts) {
-  absl::StatusOr<std::string> chain = ReadSmallFile("--tls-cert", files.certificate);
+absl::Status ReadIdentity(const CredentialFiles& files, absl::string_view prefix, CertificateTexts* texts) {
+  const std::string cert = absl::StrCat(prefix, "cert");
+  const std::string key_option = absl::StrCat(prefix, "key");
+  absl::StatusOr<std::string> chain = ReadSmallFile(cert, files.certificate);
   if (!chain.ok()) return chain.status();
-  absl::StatusOr<std::string> key_text = ReadSmallFile("--tls-key", files.key);
+  absl::StatusOr<std::string> key_text = ReadSmallFile(key_option, files.key);
   if (!key_text.ok()) return key_text.status();
   const Certificate certificate = FirstCertificate(*chain);
-  if (certificate == nullptr) return Wrong("--tls-cert", files.certificate, "has no certificate in PEM form");
+  if (certificate == nullptr) return WrongFile(cert, files.certificate, "has no certificate in PEM form");
   const Key key = FirstKey(*key_text);
   if (key == nullptr) {
     OPENSSL_cleanse(key_text->data(), key_text->size());
-    return Wrong("--tls-key", files.key, "has no private key in PEM form, or one with a passphrase");
+    return WrongFile(key_option, files.key, "has no private key in PEM form, or one with a passphrase");
   }
   const bool is_pair = X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();
   texts->expires_unix_s = UnixSeconds(X509_get0_notAfter(certificate.get()));
   if (!is_pair) {
     OPENSSL_cleanse(key_text->data(), key_text->size());
-    return Wrong("--tls-key", files.key, absl::StrCat("is not the key of the certificate in ", files.certificate));
+    return WrongFile(key_option, files.key, absl::StrCat("is not the key of the certificate in ", files.certificate));
   }
   if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) <= 0) {
-    return Wrong("--tls-cert", files.certificate, "has a certificate that has expired; get a new one");
+    return WrongFile(cert, files.certificate, "has a certificate that has expired; get a new one");
   }
   if (X509_cmp_current_time(X509_get0_notBefore(certificate.get())) > 0) {
-    return Wrong("--tls-cert", files.certificate,
-                 "has a certificate that is not valid yet; see the clock of this node");
+    return WrongFile(cert, files.certificate, "has a certificate that is not valid yet; see the clock of this node");
   }
   texts->identity = absl::StrCat(*key_text, "\n", *chain);
   OPENSSL_cleanse(key_text->data(), key_text->size());
@@ -92,25 +89,24 @@ absl::Status ReadIdentity(const CredentialFiles& files, CertificateTexts* texts)
 
 }  // namespace
 
-absl::StatusOr<CertificateTexts> ReadCertificateFiles(const CredentialFiles& files) {
+absl::StatusOr<CertificateTexts> ReadCertificateFiles(const CredentialFiles& files, absl::string_view prefix) {
   CertificateTexts texts;
-  absl::StatusOr<std::string> authorities = ReadSmallFile("--tls-ca", files.authorities);
+  const std::string ca = absl::StrCat(prefix, "ca");
+  absl::StatusOr<std::string> authorities = ReadSmallFile(ca, files.authorities);
   if (!authorities.ok()) return authorities.status();
   if (FirstCertificate(*authorities) == nullptr) {
-    return Wrong("--tls-ca", files.authorities, "has no certificate in PEM form");
+    return WrongFile(ca, files.authorities, "has no certificate in PEM form");
   }
   texts.authorities = *std::move(authorities);
   if (files.certificate.empty()) return texts;
-  if (absl::Status status = ReadIdentity(files, &texts); !status.ok()) return status;
+  if (absl::Status status = ReadIdentity(files, prefix, &texts); !status.ok()) return status;
   return texts;
 }
 
 bool CertificateIsFor(absl::string_view certificate, absl::string_view host) {
   const Certificate parsed = FirstCertificate(certificate);
   if (parsed == nullptr) return false;
-  std::string name(host.substr(0, host.rfind(':')));
-  const absl::string_view bare = absl::StripSuffix(absl::StripPrefix(name, "["), "]");
-  name = std::string(bare);
+  const std::string name(absl::StripSuffix(absl::StripPrefix(host.substr(0, host.rfind(':')), "["), "]"));
   const bool is = X509_check_ip_asc(parsed.get(), name.c_str(), 0) == 1 ||
                   X509_check_host(parsed.get(), name.data(), name.size(), 0, nullptr) == 1;
   ERR_clear_error();

@@ -21,9 +21,11 @@ struct CertificateTexts {
   friend bool operator==(const CertificateTexts&, const CertificateTexts&) = default;
 };
 
-// FailedPrecondition names the file, and says what is wrong with it: it can't be read, it is no PEM of its kind, the
-// certificate is not valid now, or certificate and key are not of one pair.
-absl::StatusOr<CertificateTexts> ReadCertificateFiles(const CredentialFiles& files);
+// `prefix`: of the options that name the files, for errors. FailedPrecondition names the file, and says what is wrong
+// with it: it can't be read, it is no PEM of its kind, the certificate is not valid now, or certificate and key are not
+// of one pair.
+absl::StatusOr<CertificateTexts> ReadCertificateFiles(const CredentialFiles& files,
+                                                      absl::string_view prefix = "--tls-");
 
 // Whether the certificate, as PEM, is for this host: "name:port" or "address:port".
 bool CertificateIsFor(absl::string_view certificate, absl::string_view host);

@@ -116,11 +116,11 @@ void KeepGrpcQuiet(gpr_log_func_args* line) {
 // of ours.
 class Credentials::Shared {
  public:
-  explicit Shared(const CredentialFiles& files) : files_(files) {}
+  Shared(const CredentialFiles& files, absl::string_view prefix) : files_(files), prefix_(prefix) {}
 
   absl::Status Start() {
     signs_ = SignsOf(files_);
-    absl::StatusOr<CertificateTexts> texts = ReadCertificateFiles(files_);
+    absl::StatusOr<CertificateTexts> texts = ReadCertificateFiles(files_, prefix_);
     if (!texts.ok()) return texts.status();
     if (absl::Status status = Take(*std::move(texts)); !status.ok()) return status;
     provider_ = has_identity()
@@ -189,7 +189,7 @@ class Credentials::Shared {
     seen_ = signs;
     if (!is_settled || (signs == signs_ && failure_.empty())) return;
     signs_ = signs;
-    absl::StatusOr<CertificateTexts> texts = ReadCertificateFiles(files_);
+    absl::StatusOr<CertificateTexts> texts = ReadCertificateFiles(files_, prefix_);
     const bool is_same = texts.ok() && *texts == texts_;
     const absl::Status status = !texts.ok() || is_same ? texts.status() : Take(*std::move(texts));
     const std::string before = std::exchange(failure_, std::string(status.message()));
@@ -205,6 +205,7 @@ class Credentials::Shared {
   }
 
   const CredentialFiles files_;
+  const std::string prefix_;  // of the options that named them first
   CheckedFile identity_;
   CheckedFile authorities_;
   std::shared_ptr<tls::FileWatcherCertificateProvider> provider_;
@@ -218,17 +219,17 @@ class Credentials::Shared {
   std::vector<const Report*> reports_ SHOAL_GUARDED_BY(mutex_);
 };
 
-absl::StatusOr<Credentials> Credentials::LoadInto(const CredentialFiles& files, Report report) {
+absl::StatusOr<Credentials> Credentials::LoadInto(const CredentialFiles& files, const char* prefix, Report report) {
   static Mutex mutex;
   static auto* const all = new std::map<std::tuple<std::string, std::string, std::string>, Shared*>;
   const MutexLock lock(mutex);
   Shared*& shared = (*all)[{files.certificate, files.key, files.authorities}];
   if (shared == nullptr) {
-    auto started = std::make_unique<Shared>(files);
+    auto started = std::make_unique<Shared>(files, prefix);
     gpr_set_log_function(KeepGrpcQuiet);
     if (absl::Status status = started->Start(); !status.ok()) return status;
     shared = started.release();
-  } else if (const auto texts = ReadCertificateFiles(files); !texts.ok()) {
+  } else if (const auto texts = ReadCertificateFiles(files, prefix); !texts.ok()) {
     return texts.status();
   }
   return Credentials(shared, shared->Subscribe(std::move(report)));
@@ -240,7 +241,7 @@ absl::StatusOr<Credentials> Credentials::Load(const CredentialFiles& files, Repo
     return absl::InvalidArgumentError(
         "certificate, key and authorities are needed together: give --tls-cert, --tls-key and --tls-ca, or none");
   }
-  return LoadInto(files, std::move(report));
+  return LoadInto(files, "--tls-", std::move(report));
 }
 
 absl::StatusOr<Credentials> Credentials::LoadForStore(const CredentialFiles& files, Report report) {
@@ -250,7 +251,7 @@ absl::StatusOr<Credentials> Credentials::LoadForStore(const CredentialFiles& fil
         "etcd over TLS takes the authorities, and a certificate with its key or neither: give --etcd-ca, and perhaps "
         "--etcd-cert and --etcd-key");
   }
-  return LoadInto(files, std::move(report));
+  return LoadInto(files, "--etcd-", std::move(report));
 }
 
 Credentials::Report ReportTo(EventSink log) {

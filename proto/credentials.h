@@ -55,7 +55,7 @@ class Credentials {
   class Shared;
   Credentials(const Shared* shared, std::shared_ptr<const Report> report)
       : shared_(shared), report_(std::move(report)) {}
-  static absl::StatusOr<Credentials> LoadInto(const CredentialFiles& files, Report report);
+  static absl::StatusOr<Credentials> LoadInto(const CredentialFiles& files, const char* prefix, Report report);
 
   const Shared* shared_ = nullptr;  // of this process, until it ends
   std::shared_ptr<const Report> report_;

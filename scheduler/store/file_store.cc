@@ -5,7 +5,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "process/read_all.h"
 #include "process/write_all.h"
 
 namespace shoal::scheduler {
@@ -56,20 +56,13 @@ std::string FolderOf(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-absl::StatusOr<std::string> ReadAll(int descriptor, const std::string& path) {
+absl::StatusOr<std::string> ReadState(int descriptor, const std::string& path) {
   std::string bytes;
-  std::array<char, 65536> buffer;
-  for (;;) {
-    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError(errno, "can't read", path);
-    if (count == 0) return bytes;
-    bytes.append(buffer.data(), static_cast<size_t>(count));
-    if (bytes.size() > kHeaderBytes + kMaxStateBytes) {
-      return absl::DataLossError(
-          absl::StrCat("state file ", path, " is too large to be a state; check that it is the right file"));
-    }
-  }
+  const int error = ReadAll(descriptor, kHeaderBytes + kMaxStateBytes, &bytes);
+  if (error == 0) return bytes;
+  if (error != EFBIG) return SystemError(error, "can't read", path);
+  return absl::DataLossError(
+      absl::StrCat("state file ", path, " is too large to be a state; check that it is the right file"));
 }
 
 std::string Digest(const char* data, size_t size) {
@@ -113,7 +106,7 @@ absl::StatusOr<std::optional<std::string>> FileStore::Load() {
   const Descriptor file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 && errno == ENOENT) return std::nullopt;
   if (file.get() < 0) return SystemError(errno, "can't open", path_);
-  const absl::StatusOr<std::string> bytes = ReadAll(file.get(), path_);
+  const absl::StatusOr<std::string> bytes = ReadState(file.get(), path_);
   if (!bytes.ok()) return bytes.status();
   if (bytes->size() < kMagicBytes || bytes->compare(0, kMagicBytes, kMagic) != 0) {
     return absl::DataLossError(

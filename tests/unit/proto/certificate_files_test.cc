@@ -87,6 +87,18 @@ TEST_F(CertificateFilesTest, ACertificateIsForItsNamesAndAddresses) {
   }
 }
 
+TEST_F(CertificateFilesTest, AnErrorNamesTheOptionThatNamesTheFile) {
+  CredentialFiles files = good_;
+  files.certificate = files.key = "/nowhere";
+  const auto error_of = [](const absl::StatusOr<Credentials>& loaded) {
+    return std::string(loaded.status().message());
+  };
+  EXPECT_THAT(error_of(Credentials::Load(files, nullptr)), HasSubstr("/nowhere (--tls-cert)"));
+  EXPECT_THAT(error_of(Credentials::LoadForStore(files, nullptr)), HasSubstr("/nowhere (--etcd-cert)"));
+  files.authorities = "/nowhere";
+  EXPECT_THAT(error_of(Credentials::LoadForStore(files, nullptr)), HasSubstr("/nowhere (--etcd-ca)"));
+}
+
 TEST_F(CertificateFilesTest, AllThreeAreNeeded) {
   EXPECT_TRUE(Credentials::Load({}, nullptr)->empty());
   CredentialFiles files = good_;
