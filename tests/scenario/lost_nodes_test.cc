@@ -1,7 +1,6 @@
 // Groups with rails that go on without lost ranks: a rank that is killed takes its node out of the group, and ops that
 // are open end with the nodes that are left. The ranks of a node reduce through real shared memory.
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <random>
 #include <string>
@@ -9,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/node_parts.h"
-#include "core/partial_op.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "reduce/reduce.h"
 #include "tests/scenario/cluster.h"
+#include "tests/scenario/roster_results.h"
 #include "tests/scenario/tensors.h"
 #include "worker/local_reduce/host_local_reduce.h"
 
@@ -51,31 +50,9 @@ Bytes ResultOf(const std::vector<Bytes>& tensors, const std::vector<uint32_t>& n
   return Expected(sums, spec);
 }
 
-// By element, as a rank tells the scheduler.
-std::vector<uint32_t> WrittenDown(const std::vector<PartialOp>& told, uint64_t op) {
-  uint32_t of_all = kWorkers;
-  for (const PartialOp& each : told) {
-    if (each.op.value() > op) break;
-    if (each.op.value() < op) {
-      of_all = each.ranges.size() == 1 ? each.ranges[0].contributors : 0;
-      continue;
-    }
-    std::vector<uint32_t> by_element;
-    for (const ContributedRange& range : each.ranges) {
-      EXPECT_EQ(range.first, by_element.size());
-      by_element.insert(by_element.end(), range.count, range.contributors);
-    }
-    return by_element;
-  }
-  return std::vector<uint32_t>(kElements, of_all);
-}
-
 // The test shows little where kills come before or after all ops.
-struct Seen {
-  int whole = 0;       // ops with all ranks in all chunks
-  int mixed = 0;       // some chunks have more than others
-  int fewer = 0;       // fewer in all chunks
-  int left_alone = 0;  // that ended because another rank of the node was killed
+struct Seen : SeenRosters {
+  int left_alone = 0;  // ops that ended because another rank of the node was killed
 };
 
 void ExpectResultsOfTheNodesThatAreLeft(uint64_t seed, const std::vector<Kill>& kills, ReduceSpec spec, bool scales,
@@ -127,40 +104,13 @@ void ExpectResultsOfTheNodesThatAreLeft(uint64_t seed, const std::vector<Kill>& 
   ASSERT_TRUE(cluster.RunUntil(all_done)) << where;
   const size_t element_bytes = DataTypeSize(spec.codec.tensor_type());
   for (uint64_t op = 0; op < kOps; ++op) {
-    std::vector<Bytes> candidates;
+    std::vector<RosterSum> sums;
     for (const std::vector<uint32_t>& roster : rosters) {
-      candidates.push_back(ResultOf(contributions[op], roster, spec, scales));
+      sums.push_back(
+          {ResultOf(contributions[op], roster, spec, scales), static_cast<uint32_t>(roster.size()) * kRanksPerNode});
     }
-    const Bytes& result = tensors[op][left.front()];
-    Contributors seen{.least = kWorkers, .most = 0};
-    std::vector<uint32_t> by_element;  // 0: the sums are the same
-    for (size_t i = 0; i < kElements; ++i) {
-      uint32_t fits = 0;
-      uint32_t contributors = 0;
-      for (size_t r = 0; r < rosters.size(); ++r) {
-        if (std::memcmp(&result[i * element_bytes], &candidates[r][i * element_bytes], element_bytes) != 0) continue;
-        ++fits;
-        contributors = static_cast<uint32_t>(rosters[r].size()) * kRanksPerNode;
-      }
-      ASSERT_GT(fits, 0u) << where << ", op " << op << ", element " << i << " is of no roster's contributions";
-      by_element.push_back(fits > 1 ? 0 : contributors);
-      if (fits > 1) continue;
-      seen.least = std::min(seen.least, contributors);
-      seen.most = std::max(seen.most, contributors);
-    }
-    ++(seen.least == kWorkers ? all_seen->whole : seen.least < seen.most ? all_seen->mixed : all_seen->fewer);
-    for (const uint32_t w : left) {
-      ASSERT_TRUE(cluster.Done(w, op)->status.ok()) << where << ", worker " << w << ": " << cluster.Done(w, op)->status;
-      ASSERT_EQ(tensors[op][w], result) << where << ", op " << op << ": worker " << w << " has other bits";
-      const Contributors told = cluster.Done(w, op)->contributors;
-      ASSERT_EQ(told, seen) << where << ", op " << op << ", worker " << w << ": " << told.least << " to " << told.most;
-      const std::vector<uint32_t> written = WrittenDown(cluster.worker_counters(w).partial_ops, op + 1);
-      ASSERT_EQ(written.size(), kElements) << where << ", op " << op << ", worker " << w;
-      for (size_t i = 0; i < kElements; ++i) {
-        if (by_element[i] == 0) continue;
-        ASSERT_EQ(written[i], by_element[i]) << where << ", op " << op << ", worker " << w << ", element " << i;
-      }
-    }
+    ExpectResultsOfRosters(cluster, op, left, tensors[op], sums, element_bytes, where, all_seen);
+    if (testing::Test::HasFatalFailure()) return;
     for (const uint32_t w : alone) {
       const absl::Status& status = cluster.Done(w, op)->status;
       if (status.ok()) continue;  // it was done before

@@ -1,5 +1,4 @@
 // Groups that go on without lost ranks: ops that are open when one is killed end with those that are left.
-#include <cstring>
 #include <functional>
 #include <random>
 #include <string>
@@ -7,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/op_ledger.h"
-#include "core/partial_op.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "reduce/reduce.h"
 #include "tests/scenario/cluster.h"
+#include "tests/scenario/roster_results.h"
 #include "tests/scenario/tensors.h"
 
 namespace shoal {
@@ -37,39 +36,9 @@ Bytes ResultOf(const std::vector<Bytes>& tensors, const std::vector<uint32_t>& w
   return Expected(inputs, spec);
 }
 
-// By element, as a rank tells the scheduler.
-std::vector<uint32_t> ContributorsWrittenDown(const std::vector<PartialOp>& told, uint64_t op) {
-  uint32_t of_all = kWorkers;
-  for (const PartialOp& each : told) {
-    if (each.op.value() > op) break;
-    if (each.op.value() < op) {
-      of_all = each.ranges.size() == 1 ? each.ranges[0].contributors : 0;
-      continue;
-    }
-    std::vector<uint32_t> by_element;
-    for (const ContributedRange& range : each.ranges) {
-      EXPECT_EQ(range.first, by_element.size());
-      by_element.insert(by_element.end(), range.count, range.contributors);
-    }
-    return by_element;
-  }
-  return std::vector<uint32_t>(kElements, of_all);
-}
-
-// How many ops had how many contributors: the test shows little where kills come before or after all of them.
-struct Seen {
-  int whole = 0;  // all in all chunks
-  int mixed = 0;  // some chunks have more than others
-  int fewer = 0;  // fewer in all chunks
-
-  void Count(const Contributors& contributors) {
-    ++(contributors.least == kWorkers ? whole : contributors.least < contributors.most ? mixed : fewer);
-  }
-};
-
 // Kills come after a number of turns of the loops that the seed draws.
 void ExpectResultsOfThoseThatAreLeft(uint64_t seed, const std::vector<Kill>& kills, ReduceSpec spec, bool scales,
-                                     Seen* all_seen) {
+                                     SeenRosters* all_seen) {
   const std::string where =
       absl::StrCat("seed ", seed, ", ", kills.size(), " kills, op ", std::string(ReduceOpName(spec.op)));
   std::mt19937_64 random(seed);
@@ -116,47 +85,18 @@ void ExpectResultsOfThoseThatAreLeft(uint64_t seed, const std::vector<Kill>& kil
   ASSERT_TRUE(cluster.RunUntil(all_done)) << where;
   const size_t element_bytes = DataTypeSize(spec.codec.tensor_type());
   for (uint64_t op = 0; op < kOps; ++op) {
-    std::vector<Bytes> candidates;
+    std::vector<RosterSum> sums;
     for (const std::vector<uint32_t>& roster : rosters) {
-      candidates.push_back(ResultOf(contributions[op], roster, spec, scales));
+      sums.push_back({ResultOf(contributions[op], roster, spec, scales), static_cast<uint32_t>(roster.size())});
     }
-    const Bytes& result = tensors[op][left.front()];
-    Contributors seen{.least = kWorkers, .most = 0};
-    std::vector<uint32_t> by_element;  // 0: the sums are the same
-    for (size_t i = 0; i < kElements; ++i) {
-      // Those that differ tell whose contributions an element has.
-      uint32_t fits = 0;
-      uint32_t contributors = 0;
-      for (size_t r = 0; r < rosters.size(); ++r) {
-        if (std::memcmp(&result[i * element_bytes], &candidates[r][i * element_bytes], element_bytes) != 0) continue;
-        ++fits;
-        contributors = static_cast<uint32_t>(rosters[r].size());
-      }
-      ASSERT_GT(fits, 0u) << where << ", op " << op << ", element " << i << " is of no roster's contributions";
-      by_element.push_back(fits > 1 ? 0 : contributors);
-      if (fits > 1) continue;
-      seen.least = std::min(seen.least, contributors);
-      seen.most = std::max(seen.most, contributors);
-    }
-    all_seen->Count(seen);
-    for (const uint32_t w : left) {
-      ASSERT_TRUE(cluster.Done(w, op)->status.ok()) << where << ": " << cluster.Done(w, op)->status;
-      ASSERT_EQ(tensors[op][w], result) << where << ", op " << op << ": worker " << w << " has other bits";
-      const Contributors told = cluster.Done(w, op)->contributors;
-      ASSERT_EQ(told, seen) << where << ", op " << op << ", worker " << w << ": " << told.least << " to " << told.most;
-      const std::vector<uint32_t> written = ContributorsWrittenDown(cluster.worker_counters(w).partial_ops, op + 1);
-      ASSERT_EQ(written.size(), kElements) << where << ", op " << op << ", worker " << w;
-      for (size_t i = 0; i < kElements; ++i) {
-        if (by_element[i] == 0) continue;
-        ASSERT_EQ(written[i], by_element[i]) << where << ", op " << op << ", worker " << w << ", element " << i;
-      }
-    }
+    ExpectResultsOfRosters(cluster, op, left, tensors[op], sums, element_bytes, where, all_seen);
+    if (testing::Test::HasFatalFailure()) return;
   }
 }
 
 // The seeds' runs, whose kills come inside ops.
-void ForSeeds(uint64_t first, uint64_t last, const std::function<void(uint64_t seed, Seen* seen)>& run) {
-  Seen seen;
+void ForSeeds(uint64_t first, uint64_t last, const std::function<void(uint64_t seed, SeenRosters* seen)>& run) {
+  SeenRosters seen;
   for (uint64_t seed = first; seed <= last; ++seed) {
     run(seed, &seen);
     if (testing::Test::HasFatalFailure()) return;
@@ -170,31 +110,31 @@ constexpr ReduceSpec kSum = {.op = ReduceOp::kSum};
 constexpr ReduceSpec kAverage = {.op = ReduceOp::kAvg};
 
 TEST(LostRanks, F23OpenOpsEndWithTheRanksThatAreLeft) {
-  ForSeeds(1, 60, [](uint64_t seed, Seen* seen) {
+  ForSeeds(1, 60, [](uint64_t seed, SeenRosters* seen) {
     ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kSum, false, seen);
   });
 }
 
 TEST(LostRanks, F23AveragesAreOverThoseThatContributed) {
-  ForSeeds(100, 130, [](uint64_t seed, Seen* seen) {
+  ForSeeds(100, 130, [](uint64_t seed, SeenRosters* seen) {
     ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kAverage, false, seen);
   });
 }
 
 TEST(LostRanks, F23SumsAreScaledToAllRanksWhereThatIsAsked) {
-  ForSeeds(200, 230, [](uint64_t seed, Seen* seen) {
+  ForSeeds(200, 230, [](uint64_t seed, SeenRosters* seen) {
     ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), false}}, kSum, true, seen);
   });
 }
 
 TEST(LostRanks, F23AServerMayDieInTheSameMoment) {
-  ForSeeds(300, 360, [](uint64_t seed, Seen* seen) {
+  ForSeeds(300, 360, [](uint64_t seed, SeenRosters* seen) {
     ExpectResultsOfThoseThatAreLeft(seed, {{static_cast<uint32_t>(seed % kWorkers), true}}, kSum, seed % 2 == 0, seen);
   });
 }
 
 TEST(LostRanks, F23SeveralMayBeLostOneAfterTheOther) {
-  ForSeeds(400, 460, [](uint64_t seed, Seen* seen) {
+  ForSeeds(400, 460, [](uint64_t seed, SeenRosters* seen) {
     const auto first = static_cast<uint32_t>(seed % kWorkers);
     const auto second = static_cast<uint32_t>((seed + 1 + seed / 4 % 3) % kWorkers);
     ExpectResultsOfThoseThatAreLeft(seed, {{first, seed % 3 == 0}, {second, false}}, kAverage, false, seen);
