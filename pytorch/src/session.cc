@@ -1,5 +1,7 @@
 #include "pytorch/src/session.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -241,6 +243,7 @@ void Session::WakeFetcher() {
 bool Session::AddThread(shoal_error* error) {
   try {
     threads_.emplace_back([self = shared_from_this()] { self->RunThread(); });
+    pthread_setname_np(threads_.back().native_handle(), "shoal-torch");
     running_threads_.insert(threads_.back().get_id());
     ++idle_threads_;
     return true;

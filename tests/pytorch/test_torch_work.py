@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import pathlib
 import sys
 import tempfile
 import threading
@@ -19,21 +20,19 @@ import shoal
 LARGE = 200_000  # elements: not a small op for the library
 
 
-def threads_of_this_process() -> int:
-    return len(os.listdir("/proc/self/task"))
+def threads_of_the_plugin() -> int:
+    return sum(name.read_text().strip() == "shoal-torch" for name in pathlib.Path("/proc/self/task").glob("*/comm"))
 
 
 def reduce_and_count_threads(asynchronous: bool) -> None:
     dist.all_reduce(torch.ones(4))
-    before = threads_of_this_process()
     for count in (1, 1024, LARGE):
         tensor = torch.ones(count)
         work = dist.all_reduce(tensor, async_op=asynchronous)
         if asynchronous:
             work.wait()
         assert (tensor == 2).all()
-    after = threads_of_this_process()  # fewer, where what has made the group ends a thread only now
-    assert after <= before, "an all-reduce that is waited for needs no thread of the plugin"
+    assert threads_of_the_plugin() == 0, "an all-reduce that is waited for needs no thread of the plugin"
     store = dist.distributed_c10d._get_default_store()
     for rank in range(2):
         tensor = torch.ones(4)
@@ -41,7 +40,7 @@ def reduce_and_count_threads(asynchronous: bool) -> None:
             future = dist.all_reduce(tensor, async_op=True).get_future()  # before the other rank has called
             store.set(f"rank {rank} has a future", "")
             assert torch.equal(future.wait()[0], torch.full((4,), 2.0))
-            assert threads_of_this_process() == after + 1, "a future is completed by a thread"
+            assert threads_of_the_plugin() == 1, "a future is completed by a thread"
         else:
             store.wait([f"rank {rank} has a future"])
             dist.all_reduce(tensor)
