@@ -68,6 +68,7 @@ def test_init_again_after_destroy(cluster):
 def leave_works_open(make_group) -> None:
     make_group()
     dist.barrier()
+    store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 0:
         work = dist.all_reduce(torch.ones(10), async_op=True)
         dist.destroy_process_group()
@@ -76,7 +77,9 @@ def leave_works_open(make_group) -> None:
             raise AssertionError("the other rank never took part")
         except dist.DistBackendError as error:
             assert "destroyed" in str(error), error
+        store.set("rank 0 has destroyed its group", "")
     else:
+        store.wait(["rank 0 has destroyed its group"])  # leaving before would end rank 0's work by another error
         dist.destroy_process_group()
 
 
