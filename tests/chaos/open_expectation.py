@@ -13,6 +13,7 @@ from chaos.shape import Job, Shape
 from chaos.world import World
 
 TOO_FEW = re.compile(r"it has (\d+) ranks left, and needs (\d+)")
+GIVEN_UP = re.compile(r"was lost: server (\S+) lost its connection")
 KEPT_OUT = "was taken for lost; the others go on"
 NUMBER = re.compile(r"\d+")
 OF_GROUP = re.compile(r"\brank \d+ \((rank \d+) of the job\)")  # where the numbers differ, a message has both
@@ -84,7 +85,7 @@ def judge_open(
         return judge_fenced(failure, lost)
     if failure.where == "group" and failure.code == "ABORTED":
         return judge_refused_group(failure, lost)
-    return judge_op(failure, group, lost)
+    return judge_op(failure, world, group, lost)
 
 
 def judge_fenced(failure: Failure, lost: dict[int, str]) -> Verdict:
@@ -104,12 +105,24 @@ def judge_refused_group(failure: Failure, lost: dict[int, str]) -> Verdict:
     return Verdict(True, f"F22: rank {min(named)}: {lost[min(named)]}")
 
 
-def judge_op(failure: Failure, group: Group, lost: dict[int, str]) -> Verdict:
+def judge_given_up(failure: Failure, world: World, server: str, lost: dict[int, str]) -> Verdict:
+    """Servers wait for a scheduler that is away, and fail the group if it does not come back."""
+    if not ranks_named(failure.text) & set(lost):
+        return Verdict(False, f"F23: the message names no rank that may be lost ({describe(lost) or 'nobody'})")
+    node = world.shape.node_of(server)
+    if not world.is_last_resort(failure.began, failure.at, lambda open_now: not world.control_works([node], open_now)):
+        return Verdict(False, f"F23: {server} gave a rank up, and reached a scheduler")
+    return Verdict(True, f"F23: not survived: {server} reached no scheduler until it gave the rank up")
+
+
+def judge_op(failure: Failure, world: World, group: Group, lost: dict[int, str]) -> Verdict:
     """An op of a group that goes on fails on a rank that is lost itself, and where too few are left. A rank that is
     lost may also wait for its group until its deadline."""
     if failure.rank in lost:
         return Verdict(True, f"F23: rank {failure.rank}: {lost[failure.rank]}")
     too_few = TOO_FEW.search(failure.text)
+    if not too_few and (server := GIVEN_UP.search(failure.text)):
+        return judge_given_up(failure, world, server[1], lost)
     if not too_few:
         return Verdict(False, "F23: no op may fail because another rank was lost")
     left, needed = int(too_few[1]), int(too_few[2])

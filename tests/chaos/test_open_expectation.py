@@ -84,6 +84,17 @@ def test_f23_an_op_may_not_fail_because_another_rank_was_lost():
             assert not verdict.allowed and "F23" in verdict.why
 
 
+def test_f23_an_op_fails_where_a_server_hears_no_scheduler_until_it_gives_the_lost_rank_up():
+    given_up = 'ABORTED: rank 2 (rank 3 of the job) on worker-1 was lost: server server-0 lost its connection: it ended'
+    silent = [("node-silent", "control-1", 20, 9), ("node-deaf", "control-0", 14, 0)]
+    verdict = judge(given_up, world(KILLED, *silent), waited_s=14.0)
+    assert verdict.allowed and verdict.why.startswith("F23: not survived: server-0")
+    assert not judge(given_up, world(KILLED, silent[0]), waited_s=14.0).allowed, "two of three control nodes work"
+    assert not judge(given_up, world(*silent), waited_s=14.0).allowed, "nobody was lost"
+    soon_back = [("node-silent", "control-1", 20, 12), ("node-deaf", "control-0", 14, 0)]
+    assert not judge(given_up, world(KILLED, *soon_back), waited_s=14.0).allowed, "for two seconds alone"
+
+
 def test_f23_an_op_fails_where_too_few_are_left_and_no_more_than_may_be_lost_are_missing():
     assert judge(LEFT.format(2, 3), world(KILLED)).allowed
     assert not judge(LEFT.format(2, 3), world()).allowed

@@ -216,13 +216,18 @@ class World:
         has_servers = job.needs_servers(job.ranks)
         if self.longest(begin, end, functools.partial(self.is_missed_by_control, node)) > harmless_s:
             return f"unheard: {node} reached no scheduler"
-        # A scheduler that is back is heard when another one leads and its members have come to it.
-        away_s = max(promises.last_resort_s(self.shape) - promises.leader_replaced_s(self.shape), harmless_s)
-        since = end - promises.last_resort_s(self.shape) - promises.leader_replaced_s(self.shape)
         no_scheduler = functools.partial(self.broken_and_nobody_leads, node)
-        if has_servers and self.longest(min(begin, since), end, no_scheduler) > away_s:
+        if has_servers and self.is_last_resort(begin, end, no_scheduler):
             return "not survived: a connection was broken, and the scheduler away until servers gave the rank up"
         return ""
+
+    def is_last_resort(self, begin: float, end: float, holds) -> bool:
+        """Whether holds(open incidents), by which a server hears no scheduler, is true for so long that the server gives
+        absent ranks up. A scheduler that is back is heard when another one leads and its members have come to it."""
+        longest_s = promises.last_resort_s(self.shape)
+        replaced_s = promises.leader_replaced_s(self.shape)
+        away_s = max(longest_s - replaced_s, promises.harmless_silence_s(self.shape))
+        return self.longest(min(begin, end - longest_s - replaced_s), end, holds) > away_s
 
     def is_missed_by_control(self, node: str, open_now: list[Incident]) -> bool:
         """F12: a scheduler that hears nobody takes nobody for lost; so others must be heard."""
