@@ -55,6 +55,35 @@ absl::Status JobRegistry::CheckKind(const Job& job, const JoinJob& request) {
       ", has world size ", request.world_size, "; give every rank the same world size, or give this job another name"));
 }
 
+absl::Status JobRegistry::CheckShare(const std::string& tenant, bool begins_job) const {
+  const auto runs_short = [](size_t taken, size_t limit) { return limit - taken <= limit / 4; };
+  const bool jobs_short = begins_job && runs_short(live_job_count(), kMaxLiveJobs);
+  if (tenant.empty() || !(jobs_short || runs_short(live_workers_, kMaxLiveWorkers))) return absl::OkStatus();
+  struct Use {
+    size_t jobs = 0;
+    size_t workers = 0;
+  };
+  std::map<std::string, Use> uses = {{tenant, {}}};
+  for (const auto& [id, job] : jobs_) {
+    if (job.live_count == 0) continue;
+    Use& use = uses[job.tenant];
+    ++use.jobs;
+    use.workers += job.live_count;
+  }
+  const size_t parts = uses.size() + 1;
+  const Use& own = uses[tenant];
+  const auto too_many = [&](absl::string_view what, size_t has, size_t limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("tenant ", tenant, " has ", has, " of the ", limit, " ", what,
+                     " that all tenants share, and what is left is kept for those who have fewer; end some of yours"));
+  };
+  if (jobs_short && own.jobs >= kMaxLiveJobs / parts) return too_many("jobs", own.jobs, kMaxLiveJobs);
+  if (runs_short(live_workers_, kMaxLiveWorkers) && own.workers >= kMaxLiveWorkers / parts) {
+    return too_many("ranks", own.workers, kMaxLiveWorkers);
+  }
+  return absl::OkStatus();
+}
+
 // The open job of that name, or a new one.
 absl::StatusOr<Job*> JobRegistry::JobToJoin(const JoinJob& request, Joined* joined, Now now) {
   const auto named = by_name_.find(request.job_name);
@@ -71,6 +100,7 @@ absl::StatusOr<Job*> JobRegistry::JobToJoin(const JoinJob& request, Joined* join
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", kMaxLiveJobs, " jobs already, which is the limit; wait for one to end"));
   }
+  if (absl::Status status = CheckShare(request.tenant, /*begins_job=*/true); !status.ok()) return status;
   const JobId id(next_job_id_++);
   Job& job = jobs_[id];
   job.id = id;
@@ -111,6 +141,9 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
       joined.held = true;
     }
     return joined;
+  }
+  if (!joined.started_job) {
+    if (absl::Status share = CheckShare(request.tenant, /*begins_job=*/false); !share.ok()) return share;
   }
   Worker& worker = job.workers[joined.rank];
   worker = Worker();

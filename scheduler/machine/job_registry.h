@@ -67,7 +67,8 @@ class JobRegistry {
   // changes, and the caller asks again when the holder is gone, or answers with Job::HolderError when the holder shows
   // a sign of life. So a restarted process need not wait for the end of its predecessor's lease itself.
   // INVALID_ARGUMENT: world size differs from the job's, or one is open and the other is fixed. RESOURCE_EXHAUSTED: too
-  // many jobs or workers.
+  // many jobs or workers. Where tenants are known, the last quarter of both is for those who have less than an equal
+  // part, counted with one more who may come: so nobody's jobs keep another tenant out.
   absl::StatusOr<Joined> Join(const JoinJob& request, Now now);
 
   // NOT_FOUND: job unknown, or the rank's lease is over; the text says why.
@@ -128,6 +129,8 @@ class JobRegistry {
 
  private:
   static absl::Status CheckKind(const Job& job, const JoinJob& request);
+  // RESOURCE_EXHAUSTED: what all tenants share runs out, and the one who asks has enough of it.
+  absl::Status CheckShare(const std::string& tenant, bool begins_job) const;
   absl::StatusOr<Job*> JobToJoin(const JoinJob& request, Joined* joined, Now now);
   void GrantLease(Worker* worker, Now now);
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);

@@ -45,6 +45,57 @@ TEST_F(MachineJobsTest, TheFirstRankMakesTheJobAndAllMakeItRun) {
   EXPECT_EQ(cluster.servers_live, 1u);
 }
 
+// `jobs` jobs of each tenant, with `ranks` live ranks each.
+PersistedState StateOfTenants(const std::vector<std::string>& tenants, size_t jobs, uint32_t ranks) {
+  PersistedState state = NewState();
+  for (const std::string& tenant : tenants) {
+    for (size_t i = 0; i < jobs; ++i) {
+      JobState job;
+      job.id = JobId(state.next_job_id++);
+      job.name = tenant + std::to_string(i);
+      job.world_size = ranks;
+      job.phase = JobPhase::kRunning;
+      job.tenant = tenant;
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        job.ranks[JobRank(rank)].incarnation = Incarnation(100 + rank);
+      }
+      state.jobs.push_back(std::move(job));
+    }
+  }
+  return state;
+}
+
+JoinJob JoinOf(const std::string& tenant, const std::string& job) {
+  JoinJob join = Join(job, 2, 0, 7);
+  join.tenant = tenant;
+  return join;
+}
+
+TEST_F(MachineJobsTest, ATenantWithManyJobsLeavesOthersTheLastQuarter) {
+  MachineHarness harness(StateOfTenants({"greedy"}, kMaxLiveJobs * 3 / 4 - 1, 1));
+  harness.Ask<JobJoined>(JoinOf("greedy", "last"));
+  const absl::Status refused = harness.Try(JoinOf("greedy", "more"));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("tenant greedy has 3072 of the 4096 jobs"), HasSubstr("end some of yours")));
+  JoinJob second = JoinOf("greedy", "last");
+  second.rank = JobRank(1);
+  second.incarnation = Incarnation(8);
+  harness.Ask<JobJoined>(second);
+  harness.Ask<JobJoined>(JoinOf("modest", "first"));
+  harness.Ask<JobJoined>(JoinOf("", "of nobody"));
+}
+
+TEST_F(MachineJobsTest, ATenantWithManyRanksLeavesOthersTheLastQuarter) {
+  constexpr size_t kJobs = 512;
+  MachineHarness harness(StateOfTenants({"greedy"}, kJobs, kMaxLiveWorkers * 3 / 4 / kJobs));
+  const absl::Status refused = harness.Try(JoinOf("greedy", "more"));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("tenant greedy has 49152 of the 65536 ranks"));
+  EXPECT_EQ(harness.Ask<ClusterView>(GetCluster()).jobs, kJobs) << "nothing of it is left";
+  harness.Ask<JobJoined>(JoinOf("modest", "first"));
+}
+
 TEST_F(MachineJobsTest, BadJoinsAreRefusedByValue) {
   harness_.Ask<JobJoined>(Join("gpt", 4, 2, 102));
   struct Case {
