@@ -33,12 +33,12 @@ std::string ProgressText(const v1::ServerStatus& server) {
                       AgeText(server.last_heartbeat_age_ms()), " ago\n");
 }
 
-// Watches one incarnation of a server from the moment when it was asked to leave.
+// Watches one process of a server's name from the moment when it was asked to leave.
 class DrainWatch {
  public:
   DrainWatch(const DrainOptions& options, const v1::DrainServerResponse& asked, ClusterClient* client,
              std::ostream& out)
-      : options_(options), incarnation_(asked.incarnation()), client_(client), out_(out) {}
+      : options_(options), registered_at_unix_ms_(asked.registered_at_unix_ms()), client_(client), out_(out) {}
 
   absl::Status Wait() {
     const auto deadline = steady_clock::now() + options_.deadline;
@@ -62,7 +62,9 @@ class DrainWatch {
  private:
   // nullopt: the server is still there. Otherwise how it ended.
   std::optional<absl::Status> Look(const v1::ServerStatus& server) {
-    if (server.incarnation() != incarnation_) {
+    // An older scheduler does not say which process it has asked.
+    if (registered_at_unix_ms_ == 0) registered_at_unix_ms_ = server.registered_at_unix_ms();
+    if (server.registered_at_unix_ms() != registered_at_unix_ms_) {
       Say(absl::StrCat("server ", options_.server, " has left; another process uses its name now\n"));
       return absl::OkStatus();
     }
@@ -101,7 +103,7 @@ class DrainWatch {
   }
 
   const DrainOptions& options_;
-  const uint64_t incarnation_;
+  uint64_t registered_at_unix_ms_;
   ClusterClient* const client_;
   std::ostream& out_;
   v1::ServerStatus last_;

@@ -45,7 +45,7 @@ std::string TopTables::Servers(const ClusterSample& sample) {
   for (const v1::ServerStatus& server : sample.servers.servers()) {
     if (server.state() != "live" && server.state() != "draining") continue;
     const v1::ServerLoad& load = server.load();
-    const std::pair<uint64_t, uint64_t> key = {server.server_id(), server.incarnation()};
+    const std::pair<uint64_t, uint64_t> key = {server.server_id(), server.registered_at_unix_ms()};
     if (!server.heard()) servers_.Forget(key);
     const auto growth = server.heard() ? servers_.Note(key, CountedAtS(sample, server.last_heartbeat_age_ms()),
                                                        {load.bytes_in(), load.bytes_out(), load.chunks_reduced()})

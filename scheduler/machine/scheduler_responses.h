@@ -48,7 +48,7 @@ struct ServerRenewed {
 
 struct ServerDraining {
   ServerId server;
-  Incarnation incarnation;
+  uint64_t registered_at_unix_ms = 0;  // of the process that was asked
   bool was_draining = false;
   uint32_t groups_kept = 0;  // open groups that have no other server
 };

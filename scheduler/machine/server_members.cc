@@ -137,7 +137,7 @@ void ServerMembers::Answer(RequestHandle handle, const DrainServer& request, Now
     moves_.OnServersChanged(now);
   }
   decisions_.Answer(handle, ServerDraining{.server = server.id,
-                                           .incarnation = server.incarnation,
+                                           .registered_at_unix_ms = server.registered_at_unix_ms,
                                            .was_draining = !*drains_now,
                                            .groups_kept = GroupsWith(server)});
 }

@@ -77,7 +77,7 @@ function growth(book, key, countedAtMs, counters) {
 }
 
 function serverGrowth(server, atMs) {
-  const key = `${server.server_id}/${server.incarnation}`;
+  const key = `${server.server_id}/${server.registered_at_unix_ms}`;
   if (!server.heard || (server.state !== "live" && server.state !== "draining")) {
     books.servers.delete(key);
     return null;
@@ -247,7 +247,7 @@ function showServers(allServers, allRates) {
   });
   fill("servers", ["Server", "State|", "Node|", "In/s|number", "Out/s|number", "Chunks/s|number", "Groups|number", "Peers|number",
     "Slot memory|", "Heartbeat|number", "Reason|text"], rows,
-    servers.map((server) => `${server.server_id}/${server.incarnation}`), "No server has registered. Start one with shoal-server.",
+    servers.map((server) => `${server.server_id}/${server.registered_at_unix_ms}`), "No server has registered. Start one with shoal-server.",
     leftOut(allServers.length - servers.length, "server"));
 }
 

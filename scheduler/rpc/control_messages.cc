@@ -308,7 +308,7 @@ void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* messa
 
 void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message) {
   message->set_server_id(response.server.value());
-  message->set_incarnation(response.incarnation.value());
+  message->set_registered_at_unix_ms(response.registered_at_unix_ms);
   message->set_was_draining(response.was_draining);
   message->set_groups_kept(response.groups_kept);
 }

@@ -13,7 +13,6 @@ void ToMessage(const RankView& view, v1::RankStatus* message) {
   message->set_rank(view.rank.value());
   message->set_node(view.state.node);
   message->set_pid(view.state.pid);
-  message->set_incarnation(view.state.incarnation.value());
   message->set_state(std::string(MemberPhaseName(view.state.phase)));
   message->set_reason(view.state.reason);
   message->set_identity(view.state.identity);
@@ -105,7 +104,6 @@ void ToMessage(const ServersPage& response, v1::ListServersResponse* message) {
     server->set_heard(view.heard);
     server->set_server_id(view.state.id.value());
     server->set_name(view.state.name);
-    server->set_incarnation(view.state.incarnation.value());
     server->set_node(view.state.node);
     for (const std::string& address : view.state.addresses) server->add_addresses(address);
     server->set_state(std::string(ServerStateName(view.state)));
@@ -165,6 +163,7 @@ void ToMessage(const JobsPage& response, v1::ListJobsResponse* message) {
 
 void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* message) {
   ToMessage(*response, message);
+  for (v1::Shard& shard : *message->mutable_shards()) shard.clear_incarnation();
 }
 
 }  // namespace shoal::scheduler

@@ -19,7 +19,7 @@ ClusterSample Sample(int seconds, uint64_t bytes, uint64_t ops, uint64_t age_ms 
   sample.at = std::chrono::steady_clock::time_point() + std::chrono::seconds(1000 + seconds);
   v1::ServerStatus* server = sample.servers.add_servers();
   server->set_server_id(1);
-  server->set_incarnation(1);
+  server->set_registered_at_unix_ms(1);
   server->set_name("a");
   server->set_state("live");
   server->set_heard(true);

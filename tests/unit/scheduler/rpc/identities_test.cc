@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,18 @@ std::vector<std::string> AllCalls() {
       calls.push_back(std::string(service) + "/" + found->method(i)->name());
   }
   return calls;
+}
+
+v1::JoinJobRequest Joining(const std::string& job, uint64_t incarnation) {
+  v1::JoinJobRequest request;
+  request.set_control_version(kControlVersion);
+  request.set_software_version(kSoftwareVersion);
+  request.set_job_name(job);
+  request.set_world_size(2);
+  request.set_incarnation(incarnation);
+  request.set_node("n");
+  request.set_colocation(2);
+  return request;
 }
 
 class IdentitiesTest : public ::testing::Test {
@@ -217,6 +230,41 @@ TEST_F(IdentitiesTest, ACertificateWithTheNameOfTheHostIsAScheduler) {
   EXPECT_THAT(ShortReason(status.error_message()), HasSubstr("is not a scheduler's")) << status.error_message();
 }
 
+// Whoever knows the incarnation of a process can speak for it where no certificates are asked for.
+TEST_F(IdentitiesTest, WhoLooksOnLearnsNoIncarnation) {
+  std::vector<const google::protobuf::Descriptor*> open;
+  std::set<const google::protobuf::Descriptor*> seen;
+  for (const char* const name : {"shoal.v1.Status", "shoal.v1.Admin"}) {
+    const auto* const service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+    for (int i = 0; i < service->method_count(); ++i) open.push_back(service->method(i)->output_type());
+  }
+  while (!open.empty()) {
+    const auto* const message = open.back();
+    open.pop_back();
+    if (!seen.insert(message).second) continue;
+    for (int i = 0; i < message->field_count(); ++i) {
+      const auto* const field = message->field(i);
+      if (field->message_type() != nullptr) open.push_back(field->message_type());
+      if (field->name().find("incarnation") != std::string::npos) {
+        EXPECT_EQ(field->full_name(), "shoal.v1.Shard.incarnation");
+      }
+    }
+  }
+  Start();
+  v1::RegisterServerRequest request;
+  request.set_control_version(kControlVersion);
+  request.set_software_version(kSoftwareVersion);
+  request.set_name("alpha");
+  request.set_incarnation(11);
+  request.add_addresses("127.0.0.1:4000");
+  v1::RegisterServerResponse registered;
+  ASSERT_TRUE(v1::Scheduler::NewStub(ChannelOf("server"))->RegisterServer(Context().get(), request, &registered).ok());
+  v1::ShardMap map;
+  ASSERT_TRUE(v1::Status::NewStub(ChannelOf("viewer"))->GetShardMap(Context().get(), {}, &map).ok());
+  ASSERT_EQ(map.shards_size(), 1);
+  EXPECT_EQ(map.shards(0).incarnation(), 0u);
+}
+
 TEST_F(IdentitiesTest, AFileSaysWhoIsWho) {
   config_.identities = ::testing::TempDir() + "/identities";
   std::ofstream(config_.identities) << "dashboard.example viewer\n";
@@ -225,18 +273,6 @@ TEST_F(IdentitiesTest, AFileSaysWhoIsWho) {
   EXPECT_TRUE(Call(channel, "/shoal.v1.Status/GetCluster").ok());
   EXPECT_EQ(Call(channel, "/shoal.v1.Admin/AbortJob").error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(Call(ChannelOf("operator"), "/shoal.v1.Admin/AbortJob").error_code(), grpc::StatusCode::PERMISSION_DENIED);
-}
-
-v1::JoinJobRequest Joining(const std::string& job, uint64_t incarnation) {
-  v1::JoinJobRequest request;
-  request.set_control_version(kControlVersion);
-  request.set_software_version(kSoftwareVersion);
-  request.set_job_name(job);
-  request.set_world_size(2);
-  request.set_incarnation(incarnation);
-  request.set_node("n");
-  request.set_colocation(2);
-  return request;
 }
 
 TEST_F(IdentitiesTest, AJobIsItsTenants) {
