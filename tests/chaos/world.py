@@ -222,8 +222,8 @@ class World:
         return ""
 
     def is_last_resort(self, begin: float, end: float, holds) -> bool:
-        """Whether holds(open incidents), by which a server hears no scheduler, is true for so long that the server gives
-        absent ranks up. A scheduler that is back is heard when another one leads and its members have come to it."""
+        """Whether holds(open incidents), by which a server hears no scheduler, is true for so long that the server
+        gives absent ranks up. A scheduler that is back is heard when one leads and its members have come to it."""
         longest_s = promises.last_resort_s(self.shape)
         replaced_s = promises.leader_replaced_s(self.shape)
         away_s = max(longest_s - replaced_s, promises.harmless_silence_s(self.shape))
