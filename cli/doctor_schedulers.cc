@@ -108,6 +108,14 @@ void JudgeSaves(const Examination& seen, Findings* findings) {
       "free space or mend the store: nothing new begins and no group moves until a save succeeds");
 }
 
+void JudgeWhoReaches(const Examination& seen, Findings* findings) {
+  const std::string& open = seen.cluster.open_to_network();
+  if (open.empty()) return;
+  findings->Warn(
+      "network", absl::StrCat(open, " (--insecure-network)"),
+      "give scheduler, servers and ranks certificates (docs/security.md), or keep others out of the network");
+}
+
 void JudgeClock(const Examination& seen, Findings* findings) {
   if (seen.cluster.now_unix_ms() == 0) return;  // an older scheduler does not say
   const uint64_t middle_ms = (seen.asked_unix_ms + seen.answered_unix_ms) / 2;
@@ -134,6 +142,7 @@ bool JudgeSchedulers(const Examination& seen, Findings* findings) {
   if (!is_known) return false;
   JudgeLeader(seen, findings);
   JudgeSaves(seen, findings);
+  JudgeWhoReaches(seen, findings);
   JudgeClock(seen, findings);
   return true;
 }

@@ -139,6 +139,12 @@ std::string SavesText(const v1::Cluster& cluster) {
                       failed);
 }
 
+// "" if the network is closed.
+std::string OpenText(const v1::Cluster& cluster) {
+  if (cluster.open_to_network().empty()) return "";
+  return WrapText(absl::StrCat("Warning: ", cluster.open_to_network(), " (--insecure-network)."), 4);
+}
+
 // A line for each server that is not let in.
 std::string RefusedText(const v1::Cluster& cluster) {
   std::string text;
@@ -313,7 +319,7 @@ std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler
       absl::StrCat("It has map epoch ", cluster.epoch(), ", ", ServerCountsText(cluster), ", ",
                    Plural(cluster.jobs(), "job"), ", ", Plural(cluster.workers(), "worker"), ".\n");
   return absl::StrCat(
-      text, counts,
+      text, counts, OpenText(cluster),
       WrapText(absl::StrCat(leader, "It keeps its state in ", cluster.store(), ".", SavesText(cluster)), 4),
       RefusedText(cluster));
 }

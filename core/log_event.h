@@ -181,6 +181,8 @@ namespace shoal {
     "The files of the certificate, its key or the authorities have changed, and new connections use them.") \
   X(kCertificateNotTaken, "certificate-not-taken", kWarning, kProcess, \
     "Changed files can't be used, or the certificate in use has expired; the text says why. The old ones stay in use.") \
+  X(kInsecureNetwork, "insecure-network", kWarning, kProcess, \
+    "What everybody on the network can do, since --insecure-network was given.") \
   X(kHttpListening, "http-listening", kInfo, kProcess, \
     "Metrics and health are served at the address of --http.") \
   X(kEventsLeftOut, "events-left-out", kWarning, kProcess, \

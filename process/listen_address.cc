@@ -11,8 +11,10 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/loopback_address.h"
 #include "core/wait_report.h"
 #include "process/clock.h"
 
@@ -71,6 +73,25 @@ absl::Status TryToBind(const ListenAddress& address, const std::string& listen, 
 absl::Status CheckListenAddress(const std::string& listen, const std::string& option) {
   const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen, option);
   return address.ok() ? TryToBind(*address, listen, option) : address.status();
+}
+
+absl::Status CheckWhoReaches(const std::string& listen, bool insecure_network, const std::string& danger,
+                             const std::string& option) {
+  if (const auto address = ParseListenAddress(listen, option); !address.ok()) return address.status();
+  if (insecure_network || IsLoopbackAddress(listen) || absl::StartsWith(listen, "localhost:")) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("other nodes may reach ", option, " ", listen, ", where ", danger,
+                                                 ", or --insecure-network if nobody else is on the network"));
+}
+
+absl::Status CheckHttpAddress(const std::string& http, bool insecure_network) {
+  if (absl::Status status = CheckWhoReaches(http, insecure_network,
+                                            "everybody reads metrics and page; give an address of loopback", "--http");
+      !status.ok()) {
+    return status;
+  }
+  return CheckListenAddress(http, "--http");
 }
 
 absl::Status RetryWhileTaken(const std::function<absl::Status()>& attempt,

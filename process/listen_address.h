@@ -21,6 +21,15 @@ inline constexpr uint64_t kListenPauseNs = 100 * kNsPerMs;
 // for another reason (it is not an address of this node). The texts name the `option` that it came from.
 absl::Status CheckListenAddress(const std::string& listen, const std::string& option = "--listen");
 
+// As far as the text goes: which addresses this node has does not matter. InvalidArgument: not "ip:port"; or other
+// nodes may reach it, nobody is asked there who he is, and it was not said that this may be (`insecure_network`).
+// `danger` says what everybody can do there, and what else helps.
+absl::Status CheckWhoReaches(const std::string& listen, bool insecure_network, const std::string& danger,
+                             const std::string& option = "--listen");
+
+// CheckWhoReaches and CheckListenAddress of --http, which asks nobody.
+absl::Status CheckHttpAddress(const std::string& http, bool insecure_network);
+
 // Does it again and again, until it returns something else than AlreadyExists or kListenPatienceNs are over. `report`
 // gets a line when the wait begins, and now and then. `pause` waits for so long, and is true when the program is to
 // stop: Cancelled.

@@ -1,35 +1,21 @@
 #include "proto/certificate_files.h"
 
-#include <openssl/bio.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
 #include <ctime>
-#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "process/read_small_file.h"
+#include "proto/openssl_objects.h"
 
 namespace shoal {
 namespace {
-
-template <auto kFree>
-struct Freed {
-  template <typename Object>
-  void operator()(Object* object) const {
-    kFree(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
-using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 
 Bio AsBio(absl::string_view text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
 
@@ -55,32 +41,41 @@ int64_t UnixSeconds(const ASN1_TIME* time) {
   return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
 }
 
+// What a field of CredentialFiles holds. `where` is for errors: a key's text is in none.
+absl::StatusOr<std::string> ReadPem(const CredentialFiles& files, const std::string& option, const std::string& field,
+                                    std::string* where) {
+  *where = files.are_texts ? "as a text" : field;
+  return files.are_texts ? field : ReadSmallFile(option, field);
+}
+
 absl::Status ReadIdentity(const CredentialFiles& files, absl::string_view prefix, CertificateTexts* texts) {
   const std::string cert = absl::StrCat(prefix, "cert");
   const std::string key_option = absl::StrCat(prefix, "key");
-  absl::StatusOr<std::string> chain = ReadSmallFile(cert, files.certificate);
+  std::string cert_file;
+  std::string key_file;
+  absl::StatusOr<std::string> chain = ReadPem(files, cert, files.certificate, &cert_file);
   if (!chain.ok()) return chain.status();
-  absl::StatusOr<std::string> key_text = ReadSmallFile(key_option, files.key);
+  absl::StatusOr<std::string> key_text = ReadPem(files, key_option, files.key, &key_file);
   if (!key_text.ok()) return key_text.status();
   const Certificate certificate = FirstCertificate(*chain);
-  if (certificate == nullptr) return WrongFile(cert, files.certificate, "has no certificate in PEM form");
+  if (certificate == nullptr) return WrongFile(cert, cert_file, "has no certificate in PEM form");
   const Key key = FirstKey(*key_text);
   if (key == nullptr) {
     OPENSSL_cleanse(key_text->data(), key_text->size());
-    return WrongFile(key_option, files.key, "has no private key in PEM form, or one with a passphrase");
+    return WrongFile(key_option, key_file, "has no private key in PEM form, or one with a passphrase");
   }
   const bool is_pair = X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();
   texts->expires_unix_s = UnixSeconds(X509_get0_notAfter(certificate.get()));
   if (!is_pair) {
     OPENSSL_cleanse(key_text->data(), key_text->size());
-    return WrongFile(key_option, files.key, absl::StrCat("is not the key of the certificate in ", files.certificate));
+    return WrongFile(key_option, key_file, absl::StrCat("is not the key of the certificate in ", cert_file));
   }
   if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) <= 0) {
-    return WrongFile(cert, files.certificate, "has a certificate that has expired; get a new one");
+    return WrongFile(cert, cert_file, "has a certificate that has expired; get a new one");
   }
   if (X509_cmp_current_time(X509_get0_notBefore(certificate.get())) > 0) {
-    return WrongFile(cert, files.certificate, "has a certificate that is not valid yet; see the clock of this node");
+    return WrongFile(cert, cert_file, "has a certificate that is not valid yet; see the clock of this node");
   }
   texts->identity = absl::StrCat(*key_text, "\n", *chain);
   OPENSSL_cleanse(key_text->data(), key_text->size());
@@ -92,10 +87,11 @@ absl::Status ReadIdentity(const CredentialFiles& files, absl::string_view prefix
 absl::StatusOr<CertificateTexts> ReadCertificateFiles(const CredentialFiles& files, absl::string_view prefix) {
   CertificateTexts texts;
   const std::string ca = absl::StrCat(prefix, "ca");
-  absl::StatusOr<std::string> authorities = ReadSmallFile(ca, files.authorities);
+  std::string ca_file;
+  absl::StatusOr<std::string> authorities = ReadPem(files, ca, files.authorities, &ca_file);
   if (!authorities.ok()) return authorities.status();
   if (FirstCertificate(*authorities) == nullptr) {
-    return WrongFile(ca, files.authorities, "has no certificate in PEM form");
+    return WrongFile(ca, ca_file, "has no certificate in PEM form");
   }
   texts.authorities = *std::move(authorities);
   if (files.certificate.empty()) return texts;

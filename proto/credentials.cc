@@ -122,6 +122,7 @@ class Credentials::Shared {
     signs_ = SignsOf(files_);
     absl::StatusOr<CertificateTexts> texts = ReadCertificateFiles(files_, prefix_);
     if (!texts.ok()) return texts.status();
+    if (files_.are_texts) return TakeForGood(*std::move(texts));
     if (absl::Status status = Take(*std::move(texts)); !status.ok()) return status;
     provider_ = has_identity()
                     ? std::make_shared<tls::FileWatcherCertificateProvider>(identity_.path(), identity_.path(),
@@ -155,7 +156,7 @@ class Credentials::Shared {
     options->watch_root_certs();
     if (has_identity()) options->watch_identity_key_cert_pairs();
   }
-  std::shared_ptr<tls::FileWatcherCertificateProvider> provider() const { return provider_; }
+  std::shared_ptr<tls::CertificateProviderInterface> provider() const { return provider_; }
 
  private:
   absl::Status Take(CertificateTexts texts) {
@@ -165,6 +166,14 @@ class Credentials::Shared {
     if (absl::Status status = authorities_.Set(texts.authorities); !status.ok()) return status;
     texts_ = std::move(texts);
     told_of_expiry_ = false;
+    return absl::OkStatus();
+  }
+
+  // What no file holds: nobody looks at it again.
+  absl::Status TakeForGood(CertificateTexts texts) {
+    std::vector<tls::IdentityKeyCertPair> identities;
+    if (has_identity()) identities.push_back({files_.key, files_.certificate});
+    provider_ = std::make_shared<tls::StaticDataCertificateProvider>(texts.authorities, std::move(identities));
     return absl::OkStatus();
   }
 
@@ -208,7 +217,7 @@ class Credentials::Shared {
   const std::string prefix_;  // of the options that named them first
   CheckedFile identity_;
   CheckedFile authorities_;
-  std::shared_ptr<tls::FileWatcherCertificateProvider> provider_;
+  std::shared_ptr<tls::CertificateProviderInterface> provider_;
   // Of the thread, once it runs.
   CertificateTexts texts_;
   std::array<FileSign, 3> signs_;  // of what was read last

@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<shoal::Scheduler>> StartScheduler(const shoal::Sc
   const auto attempt = [&] {
     if (!config.http.empty()) {
       // Before the scheduler serves anybody.
-      const absl::Status status = shoal::CheckListenAddress(config.http, "--http");
+      const absl::Status status = shoal::CheckHttpAddress(config.http, config.insecure_network);
       if (!status.ok()) return status;
     }
     scheduler = shoal::Scheduler::Start(config, log->sink());
@@ -119,6 +119,9 @@ int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const s
   if (format == shoal::LogFormat::kText) PrintStart(config, effective, address);
   log->Write({.kind = shoal::EventKind::kSchedulerListening,
               .text = absl::StrCat("Shoal ", shoal::kSoftwareVersion, " listens on ", address)});
+  if (std::string open = shoal::OpenToNetwork(config); !open.empty()) {
+    log->Write({.kind = shoal::EventKind::kInsecureNetwork, .text = std::move(open)});
+  }
 
   int signal_number = 0;
   sigwait(&stop_signals, &signal_number);

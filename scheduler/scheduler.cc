@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
 #include "core/now.h"
+#include "process/listen_address.h"
 #include "process/mutex.h"
 #include "process/open_files.h"
 #include "process/read_small_file.h"
@@ -37,6 +38,12 @@ absl::Status CheckConfig(const SchedulerConfig& config) {
     return absl::InvalidArgumentError(absl::StrCat("the state can't be kept both in ", config.store,
                                                    " and in the file ", config.state_file,
                                                    "; give --store or --state-file, not both"));
+  }
+  if (config.credentials.empty()) {
+    const absl::Status reach = CheckWhoReaches(
+        config.listen, config.insecure_network,
+        "everybody could read and end this cluster; give --tls-cert, --tls-key and --tls-ca (docs/security.md)");
+    if (!reach.ok()) return reach;
   }
   return CheckLeases(config.lease_ttl_ms * kNsPerMs, config.store.empty() ? 0 : config.leader_lease_ms * kNsPerMs);
 }

@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/loopback_address.h"
 #include "core/now.h"
 #include "core/version.h"
 #include "core/wait_report.h"
@@ -124,7 +125,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServerConfig& config
                                                       EventLog* log, int signal_fd) {
   if (config.http.empty()) return nullptr;
   const absl::Status status = RetryWhileTaken(
-      [&config] { return CheckListenAddress(config.http, "--http"); },
+      [&config] { return CheckHttpAddress(config.http, config.insecure_network); },
       [log](std::string line) { log->Write({.kind = EventKind::kAddressTaken, .text = std::move(line)}); },
       [signal_fd](uint64_t ns) { return WaitReadable({signal_fd}, static_cast<int64_t>(ns)); });
   if (!status.ok()) return status;
@@ -135,6 +136,10 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServerConfig& config
   if (!http.ok()) return http.status();
   log->Write(
       {.kind = EventKind::kHttpListening, .text = absl::StrCat("metrics and health on http://", (*http)->address())});
+  if (!IsLoopbackAddress(config.http)) {
+    log->Write(
+        {.kind = EventKind::kInsecureNetwork, .text = "everybody who reaches the address of --http can read metrics"});
+  }
   return *std::move(http);
 }
 

@@ -34,6 +34,7 @@ struct ServerConfig {
   uint64_t timeout_ms = 30'000;        // for a link and for registering, at the start
   uint64_t drain_timeout_ms = 10'000;  // for open groups to end after a signal
   std::string http;                    // "ip:port" of metrics and health; empty: none
+  bool insecure_network = false;       // it may be of a network
   std::string log_format = "text";     // or "json"
   CredentialFiles credentials;         // that it shows the scheduler
   // These are no options of the program: a process with a colocated server gives its own job, and how the job knows

@@ -61,11 +61,14 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                 "How long open groups get to end after SIGTERM, SIGINT or shoalctl drain.", &config->drain_timeout_ms,
                 0, kMaxTimeoutMs);
   table->String("http", "SHOAL_SERVER_HTTP", "IP:PORT",
-                "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them. "
-                "0.0.0.0:PORT: every "
+                "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them, so one "
+                "that other nodes reach takes --insecure-network. 0.0.0.0:PORT: every "
                 "interface, over IPv6 only where civetweb has it (that of Debian 12 has not). Port 0: any free port. "
                 "Empty: none.",
                 &config->http);
+  table->Flag("insecure-network", "SHOAL_SERVER_INSECURE_NETWORK",
+              "Lets --http be an address that other nodes reach. Without it that is an error.",
+              &config->insecure_network);
   table->String(
       "flight-recorder", "SHOAL_SERVER_FLIGHT_RECORDER", "FOLDER",
       "Where the last events of an I/O thread's connections are written when a group has failed on it; the scheduler "

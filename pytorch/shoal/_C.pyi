@@ -41,6 +41,7 @@ class Service:
     def stop(self) -> None: ...
 
 def describe_node(*, net_device: str, peer: str) -> tuple[str, str, str]: ...  # identity, address, why there is none
+def draw_keys() -> dict[str, dict[str, str]]: ...  # role: tls_cert, tls_key and tls_ca, as texts
 def start_scheduler(**kwargs: Any) -> Service: ...  # fields of shoal_scheduler_options
 def start_server(**kwargs: Any) -> Service: ...  # fields of shoal_server_options
 

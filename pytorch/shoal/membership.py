@@ -12,6 +12,7 @@ import os
 import pathlib
 import socket
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -50,6 +51,7 @@ class Membership:
         self.address = LOOPBACK  # at which the other ranks reach this one; empty: it is not known
         self._scheduler_service: _C.Service | None = None
         self._server_service: _C.Service | None = None
+        self._operator_folder: tempfile.TemporaryDirectory | None = None  # of a scheduler with keys of its own
         self._leave_store: dist.Store | None = None  # only of a job that runs its own scheduler
         self._script_has_ended = False
         self._next_word_seconds = 0.0
@@ -104,6 +106,7 @@ class Membership:
             network_only=self.settings.network_only,
             flight_recorder=self.settings.flight_recorder,
             timeout_ms=_milliseconds(timeout),
+            **self._plan.keys.get("server", {}),
         )
 
     def join_alone(self, rank: int, world_size: int, timeout: datetime.timedelta) -> None:
@@ -153,6 +156,8 @@ class Membership:
             if store is not None:
                 self._wait_for_all(store, "stopped", lambda waited_seconds: waited_seconds > LEAVE_SECONDS)
             self._scheduler_service.stop()
+            if self._operator_folder is not None:
+                self._operator_folder.cleanup()
 
     def _decide(self, words: list[dict]) -> dict:
         """Runs on rank 0."""
@@ -170,13 +175,28 @@ class Membership:
             return placement.Plan(self.settings.scheduler, self._job_name(), [], min_servers, on_one_node)
         server_ranks = placement.server_ranks_of(places)
         listen = placement.with_port(LOOPBACK if on_one_node else places[0].address, 0)
+        keys = {} if on_one_node else _C.draw_keys()
         self._scheduler_service = _C.start_scheduler(
-            listen=listen, port_buffer_bytes=self.settings.port_buffer, encrypt=self.settings.encrypt
-        )
+            listen=listen, port_buffer_bytes=self.settings.port_buffer, encrypt=self.settings.encrypt,
+            **keys.get("scheduler", {}),
+        )  # fmt: skip
         address = self._scheduler_service.address
         logger.info("no scheduler is given: rank 0 runs one at %s, and ranks %s run servers", address, server_ranks)
+        if keys:
+            self._keep_for_operators(keys["operator"])
         min_servers = self.settings.min_servers or len(server_ranks)
-        return placement.Plan(address, self._job_name(), server_ranks, min_servers, on_one_node)
+        of_ranks = {role: keys[role] for role in ("server", "worker") if keys}
+        return placement.Plan(address, self._job_name(), server_ranks, min_servers, on_one_node, of_ranks)
+
+    def _keep_for_operators(self, files: dict[str, str]) -> None:
+        """In a folder for this user alone, until the scheduler stops."""
+        self._operator_folder = tempfile.TemporaryDirectory(prefix="shoal-job-", ignore_cleanup_errors=True)
+        words = []
+        for name, text in files.items():
+            path = pathlib.Path(self._operator_folder.name) / f"{name}.pem"
+            path.write_text(text, encoding="ascii")
+            words.append(f"--{name.replace('_', '-')} {path}")
+        logger.info("shoalctl --scheduler %s %s", self._scheduler_service.address, " ".join(words))
 
     def _tell_of_wait(self, text: str) -> None:
         if not self.settings.quiet:
@@ -195,8 +215,9 @@ class Membership:
             ) from None
 
     def _new_session(self, scheduler: str, job_name: str, min_servers: int, timeout: datetime.timedelta) -> _C.Session:
+        keys = self._plan.keys.get("worker", {}) if self._plan is not None else {}
         return _C.Session(
-            **_session_options(self.settings), scheduler=scheduler, job_name=job_name, rank=self._rank,
+            **(_session_options(self.settings) | keys), scheduler=scheduler, job_name=job_name, rank=self._rank,
             world_size=self._world_size, min_servers=min_servers, timeout_ms=_milliseconds(timeout),
             net_device=self._net_device(), colocation=config.COLOCATIONS.index(self._colocate()),
             without_servers=config.WITHOUT_SERVERS.index(self.settings.without_servers),

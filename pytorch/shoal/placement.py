@@ -22,6 +22,8 @@ class Plan:
     server_ranks: list[int]  # ranks that run a server in their process; empty: the cluster has its own
     min_servers: int
     on_one_node: bool
+    # With which ranks and their servers show a scheduler of the job's own who they are; empty: nobody is asked.
+    keys: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <forward_list>
+#include <map>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -255,13 +256,15 @@ constexpr OptionsFromPython<shoal_worker_options>::Field kWorkerFields[] = {
     SHOAL_WORKER_FIELD(tls_ca),
 };
 constexpr OptionsFromPython<shoal_scheduler_options>::Field kSchedulerFields[] = {
-    SHOAL_FIELD(shoal_scheduler_options, listen), SHOAL_FIELD(shoal_scheduler_options, port_buffer_bytes),
-    SHOAL_FIELD(shoal_scheduler_options, encrypt)};
+    SHOAL_FIELD(shoal_scheduler_options, listen),  SHOAL_FIELD(shoal_scheduler_options, port_buffer_bytes),
+    SHOAL_FIELD(shoal_scheduler_options, encrypt), SHOAL_FIELD(shoal_scheduler_options, tls_cert),
+    SHOAL_FIELD(shoal_scheduler_options, tls_key), SHOAL_FIELD(shoal_scheduler_options, tls_ca)};
 #define SHOAL_SERVER_FIELD(field) SHOAL_FIELD(shoal_server_options, field)
 constexpr OptionsFromPython<shoal_server_options>::Field kServerFields[] = {
     SHOAL_SERVER_FIELD(scheduler),       SHOAL_SERVER_FIELD(advertise),  SHOAL_SERVER_FIELD(io_threads),
     SHOAL_SERVER_FIELD(net_device),      SHOAL_SERVER_FIELD(transports), SHOAL_SERVER_FIELD(network_only),
-    SHOAL_SERVER_FIELD(flight_recorder), SHOAL_SERVER_FIELD(timeout_ms)};
+    SHOAL_SERVER_FIELD(flight_recorder), SHOAL_SERVER_FIELD(timeout_ms), SHOAL_SERVER_FIELD(tls_cert),
+    SHOAL_SERVER_FIELD(tls_key),         SHOAL_SERVER_FIELD(tls_ca)};
 #define SHOAL_GROUP_FIELD(field) SHOAL_FIELD(shoal_group_options, field)
 constexpr OptionsFromPython<shoal_group_options>::Field kGroupFields[] = {
     SHOAL_GROUP_FIELD(max_chunk_bytes), SHOAL_GROUP_FIELD(timeout_ms), SHOAL_GROUP_FIELD(node_reduce),
@@ -341,6 +344,19 @@ void DefineServices(py::module_& module) {
         return std::make_tuple(std::string(node.identity), std::string(node.address), std::string(error.message));
       },
       py::kw_only(), py::arg("net_device"), py::arg("peer"));
+  module.def("draw_keys", [] {
+    const ShoalLibrary& library = Library();
+    shoal_keys keys = {};
+    shoal_error error = {};
+    library.Check(library.shoal_draw_keys(&keys, &error), error, "can't draw keys");
+    const auto files_of = [&keys](const shoal_key_pair& pair) {
+      return std::map<std::string, std::string>{{"tls_cert", pair.cert}, {"tls_key", pair.key}, {"tls_ca", keys.ca}};
+    };
+    return std::map<std::string, std::map<std::string, std::string>>{{"scheduler", files_of(keys.scheduler)},
+                                                                     {"server", files_of(keys.server)},
+                                                                     {"worker", files_of(keys.worker)},
+                                                                     {"operator", files_of(keys.operators)}};
+  });
   module.def("start_scheduler",
              [](const py::kwargs& values) { return StartService<shoal_scheduler_options>(kSchedulerFields, values); });
   module.def("start_server",

@@ -53,6 +53,7 @@ class ShoalError : public std::runtime_error {
   F(shoal_worker_statistics)        \
   F(shoal_worker_server_statistics) \
   F(shoal_describe_node)            \
+  F(shoal_draw_keys)                \
   F(shoal_start_scheduler)          \
   F(shoal_start_server)             \
   F(shoal_service_address)          \

@@ -1,6 +1,7 @@
 #include "scheduler/config/scheduler_config.h"
 
 #include "core/flow_plan.h"
+#include "core/loopback_address.h"
 #include "program/option_table.h"
 
 namespace shoal {
@@ -11,6 +12,10 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
                 "IPv6. Port 0: "
                 "any free port.",
                 &config->listen);
+  table->Flag("insecure-network", "SHOAL_SCHEDULER_INSECURE_NETWORK",
+              "Lets --listen without certificates, and --http, be addresses that other nodes reach, where everybody on "
+              "the network can read and end the cluster. Without it that is an error. See docs/security.md.",
+              &config->insecure_network);
   table->String("state-file", "SHOAL_SCHEDULER_STATE_FILE", "PATH",
                 "File that keeps epoch, ids and members across restarts. Empty: they are kept in memory only.",
                 &config->state_file);
@@ -38,8 +43,8 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
               "that move data otherwise are refused. Not within a node.",
               &config->encrypt);
   table->String("http", "SHOAL_SCHEDULER_HTTP", "IP:PORT",
-                "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them. "
-                "0.0.0.0:PORT: every "
+                "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them, so one "
+                "that other nodes reach takes --insecure-network. 0.0.0.0:PORT: every "
                 "interface, over IPv6 only where civetweb has it (that of Debian 12 has not). Port 0: any free port. "
                 "Empty: none.",
                 &config->http);
@@ -72,6 +77,14 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
   table->String("etcd-login", "SHOAL_SCHEDULER_ETCD_LOGIN", "PATH",
                 "With --store: file with USER:PASSWORD of etcd. Read again at each login. Empty: no login.",
                 &config->etcd_login);
+}
+
+std::string OpenToNetwork(const SchedulerConfig& config) {
+  if (config.credentials.empty() && !IsLoopbackAddress(config.listen)) {
+    return "everybody who reaches this scheduler can read and end the cluster, and take part in it";
+  }
+  if (config.http.empty() || IsLoopbackAddress(config.http)) return "";
+  return "everybody who reaches the address of --http can read metrics and page";
 }
 
 }  // namespace shoal

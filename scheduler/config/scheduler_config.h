@@ -16,8 +16,8 @@ inline constexpr uint64_t kMaxLeaseTtlMs = 600'000;
 inline constexpr uint64_t kMinLeaderLeaseMs = 2000;  // etcd gives no shorter one
 
 struct SchedulerConfig {
-  // Loopback by default: any process that can reach the port can join jobs and take a server's place.
   std::string listen = "127.0.0.1:7070";  // port 0: any free port
+  bool insecure_network = false;          // `listen` without credentials, and `http`, may be of a network
   std::string state_file;                 // empty: in memory, or in `store`
   std::string store;                      // "etcd://...": one of several schedulers; empty: the only one
   std::string advertise;                  // where the other schedulers reach this one; empty: as `listen`
@@ -39,6 +39,9 @@ struct SchedulerConfig {
 // Declares the scheduler's options in `table`, with the values in `config` as defaults; both must outlive the table's
 // use.
 void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table);
+
+// What everybody on the network may do, in a sentence, since it was said that this may be. Empty: nothing.
+std::string OpenToNetwork(const SchedulerConfig& config);
 
 }  // namespace shoal
 

@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
   auto machine = ObservedScheduler::Make({.lease_ttl_ms = config.lease_ttl_ms,
                                           .port_buffer_bytes = config.port_buffer_bytes,
                                           .store = store->Describe(),
+                                          .open_to_network = OpenToNetwork(config),
                                           .is_colocated = config.is_colocated,
                                           .leader = config.store.empty() ? "" : own_address,
                                           .encrypt = config.encrypt},

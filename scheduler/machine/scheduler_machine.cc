@@ -199,7 +199,8 @@ ClusterView SchedulerMachine::Cluster(Now now) const {
                      .saves = decisions_.save_numbers(),
                      .refused_servers = server_members_.Refused(now),
                      .save_failure = decisions_.save_trouble().reason(),
-                     .saves_fail_since_unix_ms = decisions_.save_trouble().since_unix_ms()};
+                     .saves_fail_since_unix_ms = decisions_.save_trouble().since_unix_ms(),
+                     .open_to_network = settings_.open_to_network};
 }
 
 }  // namespace shoal::scheduler

@@ -34,11 +34,12 @@ class SchedulerMachine {
  public:
   struct Settings {
     uint64_t lease_ttl_ms = 5000;
-    uint64_t port_buffer_bytes = 0;  // of ports between nodes; 0: not known
-    std::string store;               // where the state is kept, in words
-    bool is_colocated = false;       // it runs inside a worker, and ends with a rank
-    std::string leader = "";         // of several schedulers: where the others reach this one, which leads
-    bool encrypt = false;            // what ranks and servers send each other
+    uint64_t port_buffer_bytes = 0;    // of ports between nodes; 0: not known
+    std::string store;                 // where the state is kept, in words
+    std::string open_to_network = "";  // what everybody on the network may do, for its status; empty: nothing
+    bool is_colocated = false;         // it runs inside a worker, and ends with a rank
+    std::string leader = "";           // of several schedulers: where the others reach this one, which leads
+    bool encrypt = false;              // what ranks and servers send each other
   };
 
   // Goes on from `state`. `is_new`: it was made up just now (cluster id and token key drawn, all else empty), so it is

@@ -119,6 +119,7 @@ struct ClusterView {
   std::vector<RefusedServerView> refused_servers = {};
   std::string save_failure = "";  // why saves fail; empty: the newest one succeeded
   uint64_t saves_fail_since_unix_ms = 0;
+  std::string open_to_network = "";  // as in SchedulerMachine::Settings
 };
 
 // The metrics.

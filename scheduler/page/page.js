@@ -202,6 +202,9 @@ function showOverview(cluster, inPerSecond, opsPerSecond) {
     const took = `${(count(cluster.newest_save_ns) / 1e6).toFixed(2)} ms`;
     cells.push([`Save of the state, ${since(cluster, cluster.newest_save_unix_ms)} ago`, took]);
   }
+  if ((cluster.open_to_network ?? "") !== "") {
+    troubles.push(`No certificates (--insecure-network): ${cluster.open_to_network}`);
+  }
   for (const refused of cluster.refused_servers ?? []) {
     const ago = age(count(refused.newest_age_ms));
     troubles.push(`Server ${refused.name} on ${refused.node} was refused ${ago} ago: ${refused.reason}`);

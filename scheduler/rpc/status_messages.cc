@@ -88,6 +88,7 @@ void ToMessage(const ClusterView& response, v1::Cluster* message) {
   message->set_save_failure(response.save_failure);
   message->set_saves_fail_since_unix_ms(response.saves_fail_since_unix_ms);
   message->set_newest_save_failure_unix_ms(response.saves.newest_failure_unix_ms);
+  message->set_open_to_network(response.open_to_network);
   for (const RefusedServerView& view : response.refused_servers) {
     v1::RefusedServer* const refused = message->add_refused_servers();
     refused->set_name(view.name);

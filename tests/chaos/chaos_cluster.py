@@ -147,7 +147,8 @@ class ChaosCluster:
 
     def start_scheduler(self, name: str) -> Running:
         node = self.shape.node_of(name)
-        command = [program("shoal-scheduler"), "--listen", f"{self.nodes[node].address}:{PORT}"]
+        listen = f"{self.nodes[node].address}:{PORT}"
+        command = [program("shoal-scheduler"), "--listen", listen, "--insecure-network"]
         command += ["--lease-ttl", str(self.shape.lease_ttl_ms)]
         if self.shape.has_etcd:
             etcds = ",".join(f"{self.nodes[each].address}:{ETCD_PORT}" for each in self.shape.control_nodes)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import operator
 import os
 import pathlib
 import re
@@ -21,6 +22,7 @@ RANK_PROGRAM = ROOT / "tests/process/rank_program.py"
 # Of a build with a sanitizer (scripts/test_sanitizers.sh): Python has to load its runtime before the library.
 SANITIZER_RUNTIME = os.environ.get("SHOAL_SANITIZER_RUNTIME", "")
 
+PROCESS_OF = operator.itemgetter("server_id", "registered_at_unix_ms")  # of a server in status: which process it is
 SCHEDULER_LISTENS = r"^shoal-scheduler listening on (\S+)$"
 SERVER_LISTENS = r"^shoal-server (\S+) listening on (\S+)$"
 
@@ -67,10 +69,10 @@ class Cluster(Processes):
         return program(name, self.programs)
 
     def start_scheduler(self, *options: str, listen: str = "", lease_ttl_ms: int = 5000) -> Process:
-        where = ["--listen", listen or f"{self.node.address}:0"]
-        self.scheduler = self.start(
-            [self.program("shoal-scheduler"), *where, "--lease-ttl", str(lease_ttl_ms), *options]
-        )
+        where = ["--listen", listen or f"{self.node.address}:0", "--lease-ttl", str(lease_ttl_ms)]
+        # Nobody else is in a test's networks. As a variable, which programs from before it was needed do not refuse.
+        environment = {} if "--tls-cert" in options else {"SHOAL_SCHEDULER_INSECURE_NETWORK": "1"}
+        self.scheduler = self.start([self.program("shoal-scheduler"), *where, *options], environment)
         self.scheduler_address = self.scheduler.wait_for_line(SCHEDULER_LISTENS).group(1)
         return self.scheduler
 

@@ -184,7 +184,8 @@ def test_a_leaving_server_is_not_ready_and_counts_on(cluster: Cluster):
     ("address", "complaint"),
     [
         ("9100", 'the address "9100" of --http is not of the form IP:PORT'),
-        ("192.0.2.1:9100", "can't listen on 192.0.2.1:9100: Cannot assign requested address"),
+        ("127.0.0.1:http", "the address \"127.0.0.1:http\" of --http is not of the form IP:PORT"),
+        ("0.0.0.0:9100", "other nodes may reach --http 0.0.0.0:9100, where everybody reads metrics and page"),
     ],
 )
 def test_a_bad_address_is_refused_with_the_option_named(cluster: Cluster, name: str, address: str, complaint: str):
@@ -196,6 +197,31 @@ def test_a_bad_address_is_refused_with_the_option_named(cluster: Cluster, name: 
     assert complaint in process.output and "--http" in process.output.splitlines()[-1]
 
 
+@pytest.mark.parametrize("name", ["shoal-scheduler", "shoal-server"])
+def test_an_address_that_others_reach_takes_a_word_and_is_told(cluster: Cluster, name: str):
+    cluster.start_scheduler()
+    options = ["--listen", f"{LOOPBACK}:0"]
+    if name == "shoal-server":
+        options = ["--scheduler", cluster.scheduler_address, "--advertise", LOOPBACK]
+    process = cluster.start([program(name), *options, "--http", "0.0.0.0:0", "--insecure-network"])
+    process.wait_for_line("insecure-network: everybody who reaches the address of --http can read metrics")
+    taken = cluster.start([program(name), *options, "--http", "192.0.2.1:9100", "--insecure-network"])
+    assert taken.wait() == 1
+    assert "can't listen on 192.0.2.1:9100: Cannot assign requested address" in taken.output
+
+
+def test_a_scheduler_that_others_reach_takes_a_word_and_is_told(cluster: Cluster):
+    refused = cluster.start([program("shoal-scheduler"), "--listen", "0.0.0.0:0"])
+    assert refused.wait() == 1
+    assert "other nodes may reach --listen 0.0.0.0:0, where everybody could read and end this cluster" in refused.output
+    assert "--tls-cert" in refused.output and "--insecure-network" in refused.output
+    scheduler = cluster.start_scheduler("--insecure-network", listen="0.0.0.0:0")
+    scheduler.wait_for_line("insecure-network: everybody who reaches this scheduler can read and end the cluster")
+    port = cluster.scheduler_address.rpartition(":")[2]
+    status = cluster.call_shoalctl("status", scheduler=f"{LOOPBACK}:{port}")
+    assert "Warning: everybody who reaches this scheduler" in status.stdout, status
+
+
 def answers(host: str, port: str) -> bool:
     try:
         return get(f"http://{host}:{port}/healthz") == (200, "ok\n")
@@ -205,14 +231,15 @@ def answers(host: str, port: str) -> bool:
 
 def test_every_address_is_that_of_ipv6_as_well_where_civetweb_has_it(cluster: Cluster):
     """That of Debian 12 has not: then what asks for IPv6 is refused."""
-    asks = cluster.start([program("shoal-scheduler"), "--listen", f"{LOOPBACK}:0", "--http", "[::]:0"])
+    command = [program("shoal-scheduler"), "--listen", f"{LOOPBACK}:0", "--insecure-network", "--http"]
+    asks = cluster.start([*command, "[::]:0"])
     cluster.wait_until(lambda: "http-listening" in asks.output or "can't listen" in asks.output, "it says something")
     has_ipv6 = "http-listening" in asks.output
     if not has_ipv6:
         assert asks.wait() == 1
         assert "can't listen on [::]:0: the civetweb of this machine has no IPv6" in asks.output
         assert "give an IPv4 address, or 0.0.0.0 for all of them, with --http" in asks.output
-    all_addresses = cluster.start([program("shoal-scheduler"), "--listen", f"{LOOPBACK}:0", "--http", "0.0.0.0:0"])
+    all_addresses = cluster.start([*command, "0.0.0.0:0"])
     listening = [all_addresses, asks] if has_ipv6 else [all_addresses]
     for scheduler in listening:
         port = scheduler.http_address().rsplit(":", 1)[1]

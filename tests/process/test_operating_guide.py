@@ -80,7 +80,7 @@ def test_the_units_make_a_cluster_and_a_server_is_upgraded(tmp_path: pathlib.Pat
 
 
 def test_three_schedulers_are_started_and_named_as_the_guide_says(cluster: Cluster, tmp_path: pathlib.Path):
-    [store] = re.findall(r"^shoal-scheduler .*--store (etcd://\S+)$", GUIDE, re.MULTILINE)
+    [store] = re.findall(r"^shoal-scheduler .*\\\n +--store (etcd://\S+)$", GUIDE, re.MULTILINE)
     [addresses] = set(re.findall(r"`--scheduler (10[^`]*,10[^`]*)`", GUIDE))
     count = len(addresses.split(","))
     assert count == 3

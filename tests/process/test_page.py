@@ -151,7 +151,7 @@ def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, b
     assert "Failed saves" not in text_shown(browser, document), "they have succeeded since"
     document["cluster"] |= {"save_failure": "No space left", "saves_fail_since_unix_ms": str(now - 12_000)}
     refused = {"name": "beta", "node": "node-b", "reason": "its name is taken", "newest_age_ms": "1500"}
-    document["cluster"]["refused_servers"] = [refused]
+    document["cluster"] |= {"refused_servers": [refused], "open_to_network": "everybody can end it"}
     slow = {"name": "alpha", "node": "node-a", "waited_share": 0.4, "since_unix_ms": str(now - 20_000)}
     ways = [slow | {"cause": "slow-server"}, slow | {"cause": "slow-way", "late_rank": 3}]
     totals = dict.fromkeys(("live", "ops", "failed", "pushed", "pulled", "op_time_ns", "groups", "age_ms"), 1)
@@ -162,6 +162,7 @@ def test_it_shows_what_a_small_cluster_does_not_do_by_itself(cluster: Cluster, b
     for words in (
         r"Servers colocated\s+3", r"Failed saves, for 12.0 s\s+2",
         "The state has not been saved for 12.0 s, so nothing new begins: No space left",
+        r"No certificates \(--insecure-network\): everybody can end it",
         "Server beta on node-b was refused 1.5 s ago: its name is taken", "the scheduler at 10.0.0.7:7070 leads",
         r"server alpha on node-a is slow: ranks wait 40 % \(slow-server\), for 20.0 s",
         r"the way from rank 3 to server alpha on node-a is slow: ranks wait 40 % \(slow-way\), for 20.0 s",

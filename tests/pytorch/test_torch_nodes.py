@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from torch_cluster import clean_environment
 
-from hosts.cluster import Cluster
+from hosts.cluster import Cluster, program
 from hosts.node import (
     CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUTS, MS_BIND, MS_PRIVATE, MS_REC, Node, call_libc, mount_own_sys,
     open_new_namespace,
@@ -159,6 +159,42 @@ def test_a_host_name_that_stands_for_loopback_on_its_own_node(two_nodes, master:
     with nodes.nodes[1].hosts.open("a") as hosts:
         hosts.write("10.77.0.1 node-a\n")
     assert nodes.servers_of_job(MASTER_ADDR=master, SHOAL_NET_DEVICE=device) == {"10.77.0.1", "10.77.0.2"}
+
+
+ASKING = """
+import datetime, logging, os, pathlib, subprocess, torch, torch.distributed as dist, shoal
+words = []
+class Keep(logging.Handler):
+    def emit(self, record):
+        if record.getMessage().startswith("shoalctl "):
+            words.extend(record.getMessage().split()[1:])
+logging.getLogger("shoal").setLevel(logging.INFO)
+logging.getLogger("shoal").addHandler(Keep())
+dist.init_process_group("shoal", timeout=datetime.timedelta(seconds=60))
+said = [words]
+dist.broadcast_object_list(said, 0)
+(_, scheduler, *files), folder = said[0], pathlib.Path(said[0][-1]).parent
+def ask(*options):
+    command = [os.environ["SHOALCTL"], "--scheduler", scheduler, *options, "status"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+if dist.get_rank() == 1:
+    stranger = ask()
+    assert stranger.returncode == 1 and "--tls-cert" in stranger.stderr, stranger
+else:
+    assert folder.stat().st_mode & 0o77 == 0
+    operator = ask(*files)
+    assert operator.returncode == 0 and "2 servers live" in operator.stdout, operator
+    assert "Warning" not in operator.stdout
+dist.barrier()
+dist.destroy_process_group()
+assert os.environ["RANK"] != "0" or not folder.exists()
+"""
+
+
+def test_a_stranger_cannot_ask_a_jobs_own_scheduler(two_nodes):
+    nodes = two_nodes(IPV4, ("node-a", "node-b"))
+    ranks = nodes.run_job(ASKING, MASTER_ADDR="10.77.0.1", SHOALCTL=program("shoalctl"))
+    assert [rank.code for rank in ranks] == [0, 0], ranks
 
 
 LEAVING = """

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "process/credential_files.h"
 #include "shoal/worker.h"
 #include "worker/library/fork_guard.h"
@@ -31,9 +32,11 @@ std::string OptionalText(const char* text, const std::string& otherwise);
 // Of any of the options that have these.
 template <typename Options>
 CredentialFiles CredentialFilesOf(const Options& options) {
-  return {.certificate = OptionalText(options.tls_cert, ""),
-          .key = OptionalText(options.tls_key, ""),
-          .authorities = OptionalText(options.tls_ca, "")};
+  CredentialFiles files = {.certificate = OptionalText(options.tls_cert, ""),
+                           .key = OptionalText(options.tls_key, ""),
+                           .authorities = OptionalText(options.tls_ca, "")};
+  files.are_texts = absl::StartsWith(files.authorities, "-----BEGIN ");
+  return files;
 }
 
 // InvalidArgument: NULL.

@@ -10,6 +10,7 @@
 #include "core/flow_plan.h"
 #include "process/node_address.h"
 #include "process/node_identity.h"
+#include "proto/cluster_keys.h"
 #include "worker/colocated/service.h"
 #include "worker/library/c_boundary.h"
 
@@ -24,7 +25,7 @@ constexpr size_t kMaxAddressBytes = 200;
 
 template <size_t kBytes>
 absl::Status CopyText(const std::string& text, char (&to)[kBytes]) {
-  if (text.size() >= kBytes) return absl::InternalError(absl::StrCat("\"", text, "\" does not fit"));
+  if (text.size() >= kBytes) return absl::InternalError(absl::StrCat("a text of ", text.size(), " bytes does not fit"));
   to[text.copy(to, kBytes - 1)] = '\0';
   return absl::OkStatus();
 }
@@ -63,8 +64,15 @@ absl::StatusOr<SchedulerConfig> ReadConfig(const shoal_scheduler_options* option
   config.listen = *std::move(listen);
   config.port_buffer_bytes = options->port_buffer_bytes;
   config.encrypt = options->encrypt != 0;
+  config.insecure_network = options->insecure_network != 0;
   config.credentials = CredentialFilesOf(*options);
   return config;
+}
+
+absl::Status CopyKeys(const KeyPair& pair, shoal_key_pair* to) {
+  absl::Status status = CopyText(pair.certificate, to->cert);
+  status.Update(CopyText(pair.key, to->key));
+  return status;
 }
 
 absl::Status HandOut(absl::StatusOr<std::unique_ptr<Service>> started, shoal_service** service) {
@@ -87,6 +95,20 @@ shoal_code shoal_describe_node(const char* net_device, const char* peer, shoal_n
     const absl::StatusOr<std::string> address =
         shoal::OwnAddress(shoal::OptionalText(net_device, ""), shoal::OptionalText(peer, ""));
     return address.ok() ? shoal::CopyText(*address, node->address) : address.status();
+  });
+}
+
+shoal_code shoal_draw_keys(shoal_keys* keys, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (absl::Status status = shoal::CheckNotNull(keys, "keys"); !status.ok()) return status;
+    const absl::StatusOr<shoal::ClusterKeys> drawn = shoal::DrawClusterKeys();
+    if (!drawn.ok()) return drawn.status();
+    absl::Status status = shoal::CopyText(drawn->authorities, keys->ca);
+    status.Update(shoal::CopyKeys(drawn->scheduler, &keys->scheduler));
+    status.Update(shoal::CopyKeys(drawn->server, &keys->server));
+    status.Update(shoal::CopyKeys(drawn->worker, &keys->worker));
+    status.Update(shoal::CopyKeys(drawn->operators, &keys->operators));
+    return status;
   });
 }
 

@@ -60,6 +60,13 @@ TEST(DoctorClusterTest, AStateThatIsNotSavedIsAProblem) {
                                        "free space or mend the store")));
 }
 
+TEST(DoctorClusterTest, AnOpenNetworkIsAWarning) {
+  Examination seen = Healthy();
+  seen.cluster.set_open_to_network("everybody can end it");
+  EXPECT_THAT(Judge(seen), Contains(Is("network", Verdict::kWarning, "everybody can end it (--insecure-network)",
+                                       "give scheduler, servers and ranks certificates")));
+}
+
 TEST(DoctorClusterTest, AListWithSchedulersOfTwoClustersIsAProblem) {
   Examination seen = Healthy();
   seen.schedulers = {{"10.0.0.1:7070", absl::OkStatus(), "aaaa"},

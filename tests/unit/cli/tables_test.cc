@@ -465,6 +465,10 @@ TEST(TablesTest, AClusterSaysWhichSchedulerLeadsAndHowTheNewestSaveWent) {
       ClusterText(cluster, "10.0.0.1:7070", 1'060'000),
       HasSubstr(" took 3.20 ms. Saves have failed for 3.0 s,\n    so nothing new begins: can't write /state: No "
                 "space left on device\n"));
+  EXPECT_THAT(ClusterText(cluster, "10.0.0.1:7070", 1'060'000), Not(HasSubstr("Warning")));
+  cluster.set_open_to_network("everybody who reaches it can end it");
+  EXPECT_THAT(ClusterText(cluster, "10.0.0.1:7070", 1'060'000),
+              HasSubstr("\nWarning: everybody who reaches it can end it (--insecure-network).\n"));
 }
 
 TEST(TablesTest, ServersThatAreThereComeBeforeThoseThatWent) {

@@ -451,6 +451,7 @@ TEST_F(SchedulerGrpcTest, ATakenPortIsAClearError) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("can't listen on " + second.listen + ": Address already in use"));
   second.listen = "192.0.2.1:0";  // set aside for documentation: no machine has it
+  second.insecure_network = true;
   EXPECT_THAT(std::string(Scheduler::Start(second).status().message()), HasSubstr("Cannot assign requested address"));
 }
 

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 21
+#define SHOAL_ABI_VERSION 22
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -196,7 +196,8 @@ typedef struct shoal_worker_options {
   const char* identity; /* in an open job: who this is, whichever process it is now; shown to people; NULL: nobody */
   /* PEM files with which this process shows the scheduler who it is, and by which it knows the scheduler: its
    * certificate, the key of that, and those who may sign. All three or none; NULL or "": none, in plain text
-   * (docs/security.md). Changed files are read again. */
+   * (docs/security.md). Changed files are read again. If tls_ca begins with "-----BEGIN ", all three are what such
+   * files hold instead, as shoal_draw_keys makes it. */
   const char* tls_cert;
   const char* tls_key;
   const char* tls_ca;
@@ -501,19 +502,42 @@ SHOAL_API shoal_code shoal_describe_node(const char* net_device, const char* pee
 
 /* ---- a scheduler or a server inside this process (the set-up with nothing else running) ---- */
 
+/* Of one role: a certificate and its private key, in PEM form. */
+typedef struct shoal_key_pair {
+  char cert[2048];
+  char key[1024];
+} shoal_key_pair;
+
+/* With which the processes of one job know each other. Whoever has a key pair can do what its role may
+ * (docs/security.md), so nobody else gets them. They are good for years; the key that signed them is gone. */
+typedef struct shoal_keys {
+  char ca[2048]; /* who signed all of them, in PEM form */
+  shoal_key_pair scheduler;
+  shoal_key_pair server;
+  shoal_key_pair worker;
+  shoal_key_pair operators; /* for shoalctl, from files */
+} shoal_keys;
+
+/* Draws keys for a cluster of this job alone: one process draws them, hands them to the others on a way of its own, and
+ * each gives them as tls_cert, tls_key and tls_ca of its options. INTERNAL: OpenSSL has no random numbers. */
+SHOAL_API shoal_code shoal_draw_keys(shoal_keys* keys, shoal_error* error);
+
 typedef struct shoal_scheduler_options {
   const char* listen;         /* "ip:port"; port 0 picks a free one */
   uint64_t port_buffer_bytes; /* what every switch port between nodes holds at the least, so that chunks fit it; 0: not
                                  known (docs/operating.md) */
   uint32_t encrypt;           /* not 0: what ranks and servers send each other over TCP is encrypted */
+  uint32_t insecure_network;  /* not 0: `listen` may be reached by other nodes though there are no certificates; then
+                                 everybody on the network can read and end the cluster */
   const char* tls_cert;       /* this and the next two: as in shoal_worker_options; then everybody who calls it has to
                                  show a certificate */
   const char* tls_key;
   const char* tls_ca;
 } shoal_scheduler_options;
 
-/* Starts a scheduler that keeps its state in memory. INVALID_ARGUMENT: not an address, or ports of more than 1 GiB.
- * UNAVAILABLE: it can't be listened on. */
+/* Starts a scheduler that keeps its state in memory. INVALID_ARGUMENT: not an address, ports of more than 1 GiB, or
+ * other nodes may reach it, and there are neither certificates nor insecure_network. UNAVAILABLE: it can't be listened
+ * on. */
 SHOAL_API shoal_code shoal_start_scheduler(const shoal_scheduler_options* options, shoal_service** service,
                                            shoal_error* error);
 

@@ -11,12 +11,14 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/permissions.h"
 #include "core/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/cluster_keys.h"
 #include "proto/credentials.h"
 #include "proto/scheduler_channel.h"
 #include "scheduler/leading/forwarding_host.h"
@@ -31,6 +33,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::chrono::seconds kPatience{20};
 constexpr char kDomain[] = "spiffe://a.example/shoal/";
@@ -228,6 +231,59 @@ TEST_F(IdentitiesTest, ACertificateWithTheNameOfTheHostIsAScheduler) {
   const grpc::Status status = Call(ChannelOf("viewer"), "/shoal.v1.Status/GetCluster");
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(ShortReason(status.error_message()), HasSubstr("is not a scheduler's")) << status.error_message();
+}
+
+TEST_F(IdentitiesTest, DrawnKeysOpenTheirOwnClusterAlone) {
+  const absl::StatusOr<ClusterKeys> keys = DrawClusterKeys();
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  const auto texts = [&keys](const KeyPair& pair) {
+    return CredentialFiles{pair.certificate, pair.key, keys->authorities, /*are_texts=*/true};
+  };
+  config_.credentials = texts(keys->scheduler);
+  Start();
+  EXPECT_TRUE(Call(ChannelOf(texts(keys->operators)), "/shoal.v1.Status/GetCluster").ok());
+  const auto worker = ChannelOf(texts(keys->worker));
+  v1::JoinJobResponse joined;
+  EXPECT_TRUE(v1::Scheduler::NewStub(worker)->JoinJob(Context().get(), Joining("gpt", 7), &joined).ok());
+  EXPECT_EQ(Call(worker, "/shoal.v1.Admin/AbortJob").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_NE(Call(ChannelOf(texts(keys->server)), "/shoal.v1.Scheduler/RegisterServer").error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+
+  const absl::StatusOr<ClusterKeys> others = DrawClusterKeys();
+  ASSERT_TRUE(others.ok()) << others.status();
+  const CredentialFiles forged = {others->operators.certificate, others->operators.key, keys->authorities, true};
+  EXPECT_EQ(Call(ChannelOf(forged), "/shoal.v1.Status/GetCluster").error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Call(ChannelOf("operator"), "/shoal.v1.Status/GetCluster").error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(IdentitiesTest, AWrongKeyAsATextIsInNoError) {
+  const absl::StatusOr<ClusterKeys> keys = DrawClusterKeys();
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  const absl::Status status =
+      Credentials::Load({keys->server.certificate, keys->worker.key, keys->authorities, true}, nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("--tls-key"), Not(HasSubstr("PRIVATE KEY"))));
+}
+
+TEST_F(IdentitiesTest, OtherNodesReachNoSchedulerWithoutCertificatesUnlessToldSo) {
+  config_.listen = "0.0.0.0:0";
+  Start();
+  const CredentialFiles files = std::exchange(config_.credentials, {});
+  const absl::Status refused = Scheduler::Start(config_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("--listen 0.0.0.0:0"), HasSubstr("--tls-cert"), HasSubstr("--insecure-network")));
+  config_.insecure_network = true;
+  Start();
+  v1::Cluster cluster;
+  const auto open =
+      grpc::CreateChannel("127.0.0.1" + address_.substr(address_.rfind(':')), grpc::InsecureChannelCredentials());
+  ASSERT_TRUE(v1::Status::NewStub(open)->GetCluster(Context().get(), {}, &cluster).ok());
+  EXPECT_THAT(cluster.open_to_network(), HasSubstr("end the cluster"));
+  config_.credentials = files;
+  EXPECT_EQ(OpenToNetwork(config_), "");
+  config_.http = "0.0.0.0:0";
+  EXPECT_THAT(OpenToNetwork(config_), HasSubstr("--http"));
 }
 
 // Whoever knows the incarnation of a process can speak for it where no certificates are asked for.

@@ -153,6 +153,12 @@ TEST(WorkerArgumentsTest, ServicesNameTheWrongOption) {
   scheduler_options.port_buffer_bytes = (uint64_t{1} << 30) + 1;
   EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("port_buffer_bytes is 1073741825"));
+  scheduler_options = {};
+  scheduler_options.listen = "0.0.0.0:0";
+  EXPECT_EQ(shoal_start_scheduler(&scheduler_options, &service, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("other nodes may reach"));
+  EXPECT_EQ(shoal_draw_keys(nullptr, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("keys is NULL"));
   shoal_server_options options = {};
   EXPECT_EQ(shoal_start_server(&options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("scheduler is NULL"));
