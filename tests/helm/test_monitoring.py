@@ -12,7 +12,10 @@ from chart import RELEASE, ROOT, Helm
 from monitoring import DASHBOARD, RULES, dashboard_queries, panels, tool
 
 CASES = pathlib.Path(__file__).with_name("alerts.yaml")
-ALL = {"monitoring": {part: {"enabled": True} for part in ("podMonitor", "alerts", "dashboard")}}
+ALL = {
+    "monitoring": {part: {"enabled": True} for part in ("podMonitor", "alerts", "dashboard")},
+    "networkPolicy": {"monitoring": [{"namespaceSelector": {}}]},
+}
 # Of docs/metrics.md: name, type, label.
 METRIC = re.compile(r"^\| `(shoal_\w+)` \| (\w+) \| (?:`(\w+)`)? *\|", re.MULTILINE)
 # What Prometheus adds to each sample, and makes of a histogram.

@@ -16,13 +16,19 @@ NOT_TEXT = re.compile(r"(?i)y|n|yes|no|on|off|true|false|null|~")
 TEXT_IN = {"labels", "matchLabels", "annotations", "nodeSelector", "selector"}  # all of their values
 TEXT_AT = {
     "name", "namespace", "serviceName", "serviceAccountName", "priorityClassName", "storageClassName", "image",
-    "topologyKey",
+    "topologyKey", "secretName",
 }  # fmt: skip
 RELEASES = [
     "2024", "y", "true", "shoal.v2", "1st.team", "r" * 53, "r" * 30 + ".2024.shoal.x", "a" * 30 + "-" * 10 + "b" * 13,
 ]  # fmt: skip
+ISSUER = {"name": "2024", "kind": "ClusterIssuer", "group": "cert-manager.io"}
 EVERYTHING = {
-    "networkPolicy": {"enabled": True},
+    "networkPolicy": {"monitoring": [{"podSelector": {}}]},
+    "identities": {
+        "source": "cert-manager",
+        "certManager": {"tenants": [{"name": "2024"}, {"name": "y", "namespace": "true"}], "issuerRef": ISSUER},
+        "rules": "grafana.prod.example viewer",
+    },
     "monitoring": {part: {"enabled": True} for part in ("podMonitor", "alerts", "dashboard")},
     "imagePullSecrets": [{"name": "2024"}],
     "server": {"flightRecorder": {"volume": {"persistentVolumeClaim": {"claimName": "2024"}}}},
@@ -89,7 +95,7 @@ def test_any_name_of_a_release_gives_objects_that_kubernetes_takes(helm: Helm, v
 def test_values_and_a_namespace_that_look_like_numbers_or_truth_are_text(helm: Helm):
     helm.namespace = "2024"
     objects = examined(helm, EVERYTHING | STRANGE, "y")
-    assert {item["metadata"]["namespace"] for item in objects} == {"2024"}
+    assert {item["metadata"]["namespace"] for item in objects} == {"2024", "true"}
     scheduler = one(objects, "StatefulSet", "scheduler")
     assert scheduler["spec"]["template"]["spec"]["priorityClassName"] == "2024"
     assert container(scheduler)["image"] == "12:30"

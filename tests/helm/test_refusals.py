@@ -6,7 +6,7 @@ import copy
 import pytest
 import yaml
 
-from chart import CHART, Helm, container, one
+from chart import CHART, NAMESPACE, Helm, container, one
 
 ROLES = ("scheduler", "server")
 HIGH_REQUEST = "requests.memory {} is greater than limits.memory {}"
@@ -25,6 +25,15 @@ def environment(*variables: dict) -> dict:
     return {"server": {"extraEnv": [{"name": "X", **variable} for variable in variables]}}
 
 
+def cert_manager(**values: object) -> dict:
+    return {"identities": {"source": "cert-manager", "certManager": values}}
+
+
+def rules(text: str) -> dict:
+    return {"identities": {"source": "cert-manager", "rules": text}}
+
+
+THREE = {"scheduler": "a", "server": "b", "operator": "c"}
 WRONG = [
     # Resources. Those that are not given have the chart's own values.
     ({"server": {"resources": {"limits": {"memory": "768Mi"}}}}, HIGH_REQUEST.format("1Gi", "768Mi")),
@@ -80,6 +89,65 @@ WRONG = [
     ({"networkPolicy": {"operators": [{"ipBlock": {"cidr": "10.0.0.0"}}]}}, "cidr"),
     ({"networkPolicy": {"monitoring": [{"ipBlock": {}}]}}, "cidr"),
     ({"networkPolicy": {"trainers": [{"podSelector": {"labels": {}}}]}}, "labels"),
+    ({"networkPolicy": {"nodes": [{"cidr": "10.0.0.0/8"}]}}, "nodes"),
+    ({"networkPolicy": {"nodes": [{"podSelector": {}}]}}, "networkPolicy.nodes is for server.hostNetwork"),
+    ({"networkPolicy": {"store": [{"podSelector": {}}]}}, "networkPolicy.store is for scheduler.store"),
+    ({"networkPolicy": {"etcd": []}}, "etcd"),
+    ({"monitoring": {"podMonitor": {"enabled": True}}}, "networkPolicy.monitoring names nobody"),
+    # Certificates.
+    ({"identities": {"mode": "none"}}, "mode"),
+    ({"identities": {"source": "certManager"}}, "source"),
+    ({"identities": {"source": False}}, "source"),
+    ({"identities": {"secrets": {"worker": "x"}}}, "worker"),
+    ({"identities": {"secrets": {"server": "Of Servers"}}}, "server"),
+    ({"identities": {"certManager": {"trustDomain": "prod/example"}}}, "trustDomain"),
+    ({"identities": {"certManager": {"trustDomain": ""}}}, "trustDomain"),
+    ({"identities": {"certManager": {"duration": "7d"}}}, "duration"),
+    ({"identities": {"certManager": {"duration": "0h"}}}, "duration"),
+    (cert_manager(tenants=["vision"]), "tenants"),
+    (cert_manager(tenants=[{"tenant": "vision"}]), "tenant"),
+    (cert_manager(tenants=[{"name": "a/b"}]), "name"),
+    (cert_manager(tenants=[{"name": "vision"}, {"name": "vision"}]), "tenants has vision twice"),
+    (cert_manager(tenants=[{"name": "vision", "namespace": "else"}]), "give an issuerRef of kind ClusterIssuer"),
+    (
+        cert_manager(tenants=[{"name": "vision", "namespace": "else"}], issuerRef={"name": "x"}),
+        "give an issuerRef of kind ClusterIssuer",
+    ),
+    (cert_manager(issuerRef={"kind": "ClusterIssuer"}), "issuerRef"),
+    (cert_manager(issuerRef={"name": "x", "namespace": "y"}), "namespace"),
+    *[
+        ({"identities": {"source": "secrets", "secrets": {**THREE, role: ""}}}, f"without identities.secrets.{role}")
+        for role in ("scheduler", "server", "operator")
+    ],
+    ({"identities": {"source": "secrets", "secrets": {**THREE, "operator": "b"}}}, "a certificate has one role"),
+    *[
+        ({"identities": {"source": source, "secrets": THREE}}, f"and the source is {source}")
+        for source in ("none", "cert-manager")
+    ],
+    *[
+        (
+            {"identities": {"source": source, "secrets": secrets, "certManager": {key: value}}},
+            f"identities.source is {source}",
+        )
+        for source, secrets in (("none", {}), ("secrets", THREE))
+        for key, value in (("tenants", [{"name": "vision"}]), ("issuerRef", {"name": "x"}))
+    ],
+    ({"identities": {"rules": "a viewer"}}, "identities.rules without certificates"),
+    *[
+        (rules(f"# who\na.example viewer\n{line}\n"), said)
+        for line, said in (
+            ("b.example", "line 3 (b.example)"),
+            ("b.example reader", "line 3"),
+            ("b.example worker", "line 3"),
+            ("b.example worker vision speech", "line 3"),
+            ("b.example viewer # a person", "line 3"),
+        )
+    ],
+    *[
+        ({"scheduler": {"storeSecrets": {which: "x"}}}, f"scheduler.storeSecrets.{which} is for scheduler.store")
+        for which in ("certificates", "login")
+    ],
+    ({"scheduler": {"storeSecrets": {"password": "x"}}}, "password"),
 ]  # fmt: skip
 
 
@@ -93,11 +161,12 @@ def test_what_kubernetes_would_refuse_is_refused_before(helm: Helm, values: dict
 
 
 def test_the_servers_own_environment_is_not_set_once_more(helm: Helm):
-    own = [variable["name"] for variable in container(one(helm.render(), "StatefulSet", "server"))["env"]]
-    assert own == ["POD_IP", "POD_NAME"]
-    for name in own:
-        said = helm.refuse({"server": {"extraEnv": [{"name": name, "value": "1"}]}})
-        assert f"server.extraEnv sets {name}, which the chart sets itself" in said
+    for values, count in (({}, 2), (cert_manager(), 5)):
+        own = [variable["name"] for variable in container(one(helm.render(values), "StatefulSet", "server"))["env"]]
+        assert len(own) == count
+        for name in own:
+            said = helm.refuse(values | {"server": {"extraEnv": [{"name": name, "value": "1"}]}})
+            assert f"server.extraEnv sets {name}, which the chart sets itself" in said
 
 
 def test_labels_that_the_chart_sets_are_all_guarded(helm: Helm):
@@ -128,6 +197,16 @@ def test_labels_that_the_chart_sets_are_all_guarded(helm: Helm):
         {"server": {"podLabels": {"x.example/team": "A_b.c", "empty": ""}}},
         {"server": {"podAnnotations": {"x.example/y": "any text: at all"}}},
         {"server": {"affinity": {"podAntiAffinity": {}}}},
+        {"networkPolicy": {"store": [{"podSelector": {}}]}, "scheduler": {"store": "etcd://etcd:2379"}},
+        {"networkPolicy": {"enabled": False}, "server": {"hostNetwork": True}},
+        {"networkPolicy": {"enabled": False}, "monitoring": {"podMonitor": {"enabled": True}}},
+        cert_manager(),
+        cert_manager(
+            issuerRef={"name": "x", "kind": "ClusterIssuer", "group": "x.example"},
+            tenants=[{"name": "vision", "namespace": "else"}],
+        ),
+        cert_manager(tenants=[{"name": "vision", "namespace": NAMESPACE}]),
+        rules("\n # who\n\ta.example* worker \t x\r\n"),
         {"networkPolicy": {"operators": [{"ipBlock": {"cidr": "fd00::/8", "except": ["fd00:1::/32"]}}]}},
     ],
     ids=short,
@@ -152,9 +231,10 @@ def test_a_key_with_nothing_after_it_is_as_empty_as_the_default(helm: Helm):
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     paths = leaves(defaults)
     assert ("server", "extraEnv") in paths and ("imagePullSecrets",) in paths and len(paths) > 25
-    everything = {"networkPolicy": {"enabled": True}}
+    everything = {"networkPolicy": {"monitoring": [{"podSelector": {}}]}}
     everything |= {"monitoring": {part: {"enabled": True} for part in defaults["monitoring"]}}
     values = copy.deepcopy(everything)
+    paths.remove(("networkPolicy", "monitoring"))  # without it Prometheus has no way in
     for path in paths:
         folder = values
         for key in path[:-1]:

@@ -128,3 +128,86 @@ affinity:
 priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
+
+{{/* Not empty if programs prove who they are. */}}
+{{- define "shoal.hasIdentities" -}}
+{{- if ne .Values.identities.source "none" }}yes{{ end }}
+{{- end }}
+
+{{/* The Secret with the certificate of a role. Call with (dict "context" $ "role" ROLE). */}}
+{{- define "shoal.identitySecret" -}}
+{{- if eq .context.Values.identities.source "secrets" }}
+{{- get .context.Values.identities.secrets .role }}
+{{- else }}
+{{- printf "%s-%s-tls" (include "shoal.fullname" .context) .role }}
+{{- end }}
+{{- end }}
+
+{{/* Where programs look for their certificate, also shoalctl in the scheduler's container. */}}
+{{- define "shoal.identityFiles" -}}
+SHOAL_TLS_CERT: /etc/shoal/tls/tls.crt
+SHOAL_TLS_KEY: /etc/shoal/tls/tls.key
+SHOAL_TLS_CA: /etc/shoal/tls/ca.crt
+{{- end }}
+
+{{- define "shoal.identityEnvironment" -}}
+{{- range $name, $path := include "shoal.identityFiles" . | fromYaml }}
+- name: {{ $name }}
+  value: {{ $path }}
+{{- end }}
+{{- end }}
+
+{{- define "shoal.identityMount" -}}
+- name: tls
+  mountPath: /etc/shoal/tls
+  readOnly: true
+{{- end }}
+
+{{/* A volume with these files of a Secret, for the group of podSecurityContext. It is mounted as a whole, because a
+subPath would not follow when the certificate is renewed. Call with (dict "name" VOLUME "secret" NAME "keys" LIST). */}}
+{{- define "shoal.secretVolume" -}}
+- name: {{ .name }}
+  secret:
+    secretName: {{ .secret | quote }}
+    defaultMode: 0440
+    items:
+      {{- range .keys }}
+      - {key: {{ . }}, path: {{ . }}}
+      {{- end }}
+{{- end }}
+
+{{/* Call with (dict "context" $ "role" ROLE). */}}
+{{- define "shoal.identityVolume" -}}
+{{- include "shoal.secretVolume" (dict "name" "tls" "secret" (include "shoal.identitySecret" .) "keys" (list "tls.crt" "tls.key" "ca.crt")) }}
+{{- end }}
+
+{{/* The identity that the chart gives to a path in its domain: "server", "worker/vision". */}}
+{{- define "shoal.identity" -}}
+spiffe://{{ .context.Values.identities.certManager.trustDomain }}/shoal/{{ .path }}
+{{- end }}
+
+{{/* The file for --identities; empty if there is none. With it the usual form has no role, so the chart's own Certificates
+are in it. */}}
+{{- define "shoal.identityRules" -}}
+{{- $identities := .Values.identities }}
+{{- with $identities.rules | default "" | trim }}
+{{- . }}
+{{- if eq $identities.source "cert-manager" }}
+{{- range list "scheduler" "server" "operator" }}
+{{ include "shoal.identity" (dict "context" $ "path" .) }} {{ . }}
+{{- end }}
+{{- range $identities.certManager.tenants }}
+{{ include "shoal.identity" (dict "context" $ "path" (printf "worker/%s" .name)) }} worker {{ .name }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A rule for egress. Wherever DNS is: in a namespace of any name, or on the node. */}}
+{{- define "shoal.dnsRule" -}}
+- ports:
+    - {port: 53, protocol: UDP}
+    - {port: 53, protocol: TCP}
+    - {port: 5353, protocol: UDP} # the pods of OpenShift's DNS
+    - {port: 5353, protocol: TCP}
+{{- end }}
