@@ -1,5 +1,6 @@
 """docker/compose.yaml fits the Dockerfile, the programs' options, and itself."""
 
+import json
 import re
 import subprocess
 
@@ -41,6 +42,17 @@ def test_services_are_where_the_others_look_for_them():
     assert int(environment["SHOAL_MIN_SERVERS"]) == SERVICES["server"]["scale"]
     script = re.search(r"/shoal/(\S+\.py)", SERVICES["trainer"]["command"]).group(1)
     assert (ROOT / script).is_file()
+
+
+def test_what_listens_beyond_its_container_says_that_it_is_open():
+    """The programs refuse to do so without certificates unless they are told."""
+    [started] = re.findall(r"^CMD (\[.*--listen.*\])$", DOCKERFILE, re.MULTILINE)
+    commands = {"Dockerfile": json.loads(started)}
+    commands |= {name: str(SERVICES[name].get("command", "")).split() for name in ("scheduler", "server")}
+    for name, words in commands.items():
+        text = " ".join(words)
+        is_beyond = re.search(r"--(listen|http)=(?!127\.0\.0\.1:)", text) is not None
+        assert ("--insecure-network" in text) == is_beyond == (name != "server"), name
 
 
 def test_nothing_but_the_page_is_reachable_from_outside_and_that_from_this_machine_alone():
