@@ -3,13 +3,14 @@
 import json
 import re
 
+from doors import fit
 from lab import Lab, LabError, wait_until
 
 RANKS = 2
 SECONDS = 180.0  # for what takes some ten
 
 
-def job_of(name: str, image: str, pods: int, script: str) -> dict:
+def job_of(name: str, image: str, pods: int, role: str, script: str) -> dict:
     """Pods of the server's image, which has both programs, with the environment that the chart gives to trainers."""
     container = {
         "name": name,
@@ -26,6 +27,7 @@ def job_of(name: str, image: str, pods: int, script: str) -> dict:
         "containers": [container],
         "volumes": [{"name": "results", "emptyDir": {}}],
     }
+    fit(pod, role)
     spec = {
         "completionMode": "Indexed",
         "completions": pods,
@@ -36,9 +38,9 @@ def job_of(name: str, image: str, pods: int, script: str) -> dict:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
 
-def run_pods(lab: Lab, name: str, image: str, pods: int, script: str) -> str:
-    """What the first of them said, once all have succeeded."""
-    lab.apply([job_of(name, image, pods, script)])
+def run_pods(lab: Lab, name: str, image: str, pods: int, role: str, script: str) -> str:
+    """What the first of them said, once all have succeeded. `role`: whose certificate they have."""
+    lab.apply([job_of(name, image, pods, role, script)])
     selector = f"batch.kubernetes.io/job-name={name}"
 
     def have_succeeded() -> bool:
@@ -57,7 +59,7 @@ def run_pods(lab: Lab, name: str, image: str, pods: int, script: str) -> str:
 
 def see_doctor(lab: Lab, image: str, servers: int) -> dict:
     """The rate to each server, in Mbit/s, and the warnings. A problem makes the doctor's exit status 3."""
-    said = run_pods(lab, "doctor", image, 1, "exec shoalctl doctor --bandwidth --json")
+    said = run_pods(lab, "doctor", image, 1, "operator", "exec shoalctl doctor --bandwidth --json")
     document = re.search(r'^\{"findings".*$', said, re.MULTILINE)
     if document is None:
         raise LabError(f"shoalctl doctor --json ended well and wrote no document; it said: {said}")
@@ -79,7 +81,7 @@ def see_perf(lab: Lab, image: str, servers: int) -> dict:
         " --json=/results/perf.json; "
         "[ ! -e /results/perf.json ] || cat /results/perf.json"  # only rank 0 writes it
     )
-    said = run_pods(lab, "acceptance", image, RANKS, script)
+    said = run_pods(lab, "acceptance", image, RANKS, "worker", script)
     try:
         report = json.loads(said[said.index("\n{\n") :])
     except ValueError as error:

@@ -7,6 +7,7 @@ import re
 import time
 
 import yaml
+from doors import VALUES
 from lab import CHART, ROOT, WORK, Lab, LabError, is_ready, wait_until
 
 NAMESPACE = "training"
@@ -47,8 +48,9 @@ class Release:
     # -- changes
 
     def values(self, wanted: Wanted) -> pathlib.Path:
-        """A file with the chart's values: little, since the two nodes share two cores."""
+        """A file with the chart's values: all doors closed, and little, since the two nodes share two cores."""
         scheduler = {
+            "encrypt": True,
             "replicas": wanted.schedulers,
             "store": STORE,
             "image": {"tag": wanted.tag},
@@ -61,7 +63,7 @@ class Release:
             "drainTimeoutSeconds": DRAIN_S,
         }
         chosen = {
-            "networkPolicy": {"enabled": True, "operators": [{"podSelector": {}}]},
+            **VALUES,
             "scheduler": scheduler | wanted.scheduler_values,
             "server": server | wanted.server_values,
         }

@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import yaml
+from doors import fit
 from lab import HERE, PATIENCE_S, ROOT, Lab, LabError, is_ready, wait_until
 
 PODS = 4
@@ -27,6 +28,7 @@ def job_documents(name: str, options: list[str], image: str) -> list[dict]:
     container["resources"] = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}}
     container["volumeMounts"] = [{"name": "script", "mountPath": "/script"}]
     pod["volumes"] = [{"name": "script", "configMap": {"name": "script"}}]
+    fit(pod, "worker")
     pod["nodeSelector"] = {"kubernetes.io/hostname": TRAINERS_NODE}
     script = {"train.py": (HERE / "train.py").read_text(encoding="utf-8")}
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "script"}, "data": script}

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import yaml
 from acceptance import see_doctor, see_perf
+from doors import make_namespace, see_closed_doors
 from lab import PATIENCE_S, Lab, LabError, is_ready, restarts, wait_until
 from release import (
     DRAIN_S,
@@ -273,8 +274,7 @@ def is_same(pod: dict, before: dict) -> bool:
 
 def on_real_nodes(lab: Lab, tree: str, other: str, server: str, trainer: str) -> dict:
     """`tree`, `other`: tags of the two builds. `server`, `trainer`: images of the first."""
-    lab.kubectl("create", "namespace", NAMESPACE)
-    lab.namespace = NAMESPACE
+    make_namespace(lab, NAMESPACE)
     walk = Walk(lab)
     with_own_values(walk, tree, other, trainer)
     wanted = Wanted(tree)
@@ -282,6 +282,10 @@ def on_real_nodes(lab: Lab, tree: str, other: str, server: str, trainer: str) ->
     walk.do("an etcd of three members", lambda: lab.kubectl("rollout", "status", "statefulset/etcd", "--timeout=280s"))
     walk.do("`helm install --wait`: three schedulers, three servers", lambda: walk.install(wanted))
     walk.do("`helm test`", lambda: lab.helm("test", RELEASE, "--logs"))
+    walk.do(
+        "strangers and pods that are not restricted are refused",
+        lambda: see_closed_doors(lab, f"{RELEASE}-scheduler-0", server),
+    )
     walk.do("names of schedulers and servers", walk.see_names)
     doctor = walk.do("`shoalctl doctor --bandwidth` in a pod", lambda: see_doctor(lab, server, wanted.servers))
     perf = walk.do("`shoal-perf` with two ranks in two pods", lambda: see_perf(lab, server, wanted.servers))
