@@ -173,7 +173,7 @@ def test_nothing_is_made_that_the_cluster_may_not_know(helm: Helm):
 
 def test_what_is_asked_for_has_the_files_and_ones_own_labels(helm: Helm):
     values = {part: {"enabled": True, "labels": {"release": "monitoring"}} for part in ALL["monitoring"]}
-    objects = helm.render({"monitoring": values})
+    objects = helm.render(ALL | {"monitoring": values})
     rules = of_kind(objects, "PrometheusRule")
     assert rules["spec"] == yaml.safe_load(RULES.read_text(encoding="utf-8"))
     (dashboard,) = [item for item in objects if item["metadata"]["name"] == f"{RELEASE}-shoal-dashboard"]
