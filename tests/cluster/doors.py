@@ -55,7 +55,8 @@ def make_namespace(lab: Lab, name: str) -> None:
 def fit(pod: dict, role: str) -> None:
     """Gives a pod the certificate of the role, where the ConfigMap shoal-client says, and makes it restricted."""
     profile = {"type": "RuntimeDefault"}
-    pod["securityContext"] = {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER, "seccompProfile": profile}
+    of_images = {"runAsNonRoot": True, "runAsUser": USER, "runAsGroup": USER}
+    pod["securityContext"] = {**of_images, "fsGroup": USER, "seccompProfile": profile}
     pod.setdefault("volumes", []).append({"name": "tls", "secret": {"secretName": SECRETS[role], "defaultMode": 0o440}})
     for container in pod["containers"]:
         container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
