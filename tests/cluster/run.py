@@ -141,7 +141,7 @@ def stop(number: int, _frame: object) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--other", default="5332b15", help="the commit of the other build")
+    parser.add_argument("--other", default="cebc899", help="the commit of the other build")
     parser.add_argument("--results", action="store_true", help=f"write the page to {RESULTS.relative_to(ROOT)}")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, stop)
