@@ -7,7 +7,7 @@ import yaml
 
 from chart import ROOT, Helm, one
 from pod_security import violations
-from test_chart import VALUES
+from chart_values import VALUES
 
 
 def pods(objects: list[dict]) -> dict[str, dict]:

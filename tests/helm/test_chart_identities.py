@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from chart import CHART, NAMESPACE, RELEASE, Helm, container, one, selects
-from test_chart import PROGRAMS, VALUES
+from chart_values import PROGRAMS, VALUES
 
 SECRETS, CERT_MANAGER = "certificates in secrets", "certificates of cert-manager"
 FOLDER = "/etc/shoal/tls"
