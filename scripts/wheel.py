@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes the wheel that users install: build/wheel/shoal-VERSION-py3-none-manylinux_....whl.
+"""Makes the wheel that users install: build/wheel/shoal-VERSION-py3-none-manylinux_....whl, and beside it in SPDX, as
+NAME.spdx.json, what it is made of.
 
 It has the Python package with libshoal.so, the programs with all libraries that they need beyond those of every Linux,
 a compiled plugin for each of some versions of torch, and the plugin's sources, of which another one is compiled when it
@@ -167,6 +168,16 @@ def add_plugins(stage: pathlib.Path, torch_versions: list[str], pythons: list[st
                 sys.exit(f"error: torch {version}, {abi}: {error}")
 
 
+def list_materials(wheel: pathlib.Path) -> None:
+    """By Syft, from the list of packages that auditwheel writes into the wheel with the libraries."""
+    with tempfile.TemporaryDirectory(dir=WORK) as unpacked:
+        zipfile.ZipFile(wheel).extractall(unpacked)
+        run(BUILD / "venv/bin/syft", "scan", "--quiet", f"dir:{unpacked}", "--select-catalogers", "+sbom-cataloger",
+            "--source-name", "shoal", "--source-version", wheel.name.split("-")[1],
+            "--output", f"spdx-json={wheel.with_suffix('.spdx.json')}",
+            env=os.environ | {"SYFT_CHECK_FOR_APP_UPDATE": "false"})  # fmt: skip
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--torch", action="append", metavar="VERSION",
@@ -182,7 +193,7 @@ def main() -> int:
     stage = WORK / "stage"
     for left_over in (stage, WORK / "unrepaired"):
         shutil.rmtree(left_over, ignore_errors=True)
-    for older in options.output.glob("shoal-*.whl"):
+    for older in [*options.output.glob("shoal-*.whl"), *options.output.glob("shoal-*.spdx.json")]:
         older.unlink()
     stage.mkdir(parents=True)
     stage_files(stage)
@@ -195,6 +206,7 @@ def main() -> int:
         env=os.environ | {"PATH": f"{PATCHELF.parent}:{os.environ['PATH']}"})  # fmt: skip
     shutil.rmtree(WORK / "unrepaired")
     (made,) = options.output.glob(f"shoal-*-py3-none-{PLATFORM}.whl")
+    list_materials(made)
     size_mib = made.stat().st_size / 2**20
     plugins = sorted(path.name for path in (stage / "shoal/plugins").iterdir())
     print(f"{os.path.relpath(made)}: {size_mib:.1f} MiB, with plugins for {', '.join(plugins)}")

@@ -2,6 +2,7 @@
 commands, training with it, and the plugin that it compiles where it has none."""
 
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -57,7 +58,7 @@ def call(*command: object, environment: dict[str, str] | None = None, timeout_s:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("wheel")
     said = call(sys.executable, ROOT / "scripts/wheel.py", "--torch", TORCH, "--output", folder, timeout_s=900)
-    (made,) = folder.iterdir()
+    (made,) = folder.glob("*.whl")
     assert made.name in said
     return made
 
@@ -100,6 +101,25 @@ def test_nothing_of_torch_and_no_library_twice_is_in_it(wheel):
     assert sorted(libraries) == sorted(set(libraries))
     assert not [name for name in libraries if name.startswith(("libtorch", "libc10", "libuc"))]
     assert {"libshoal.so", "_C.so", *PROGRAMS} <= set(names)
+
+
+def test_what_it_is_made_of_is_listed_beside_it(wheel):
+    """Each library that was put into the wheel, by the package and the version of it that this machine has."""
+    listed = json.loads(wheel.with_suffix(".spdx.json").read_text(encoding="utf-8"))
+    assert listed["spdxVersion"].startswith("SPDX-2")
+    assert any("syft" in tool for tool in listed["creationInfo"]["creators"])
+    versions = {package["name"]: package.get("versionInfo") for package in listed["packages"]}
+    assert versions["shoal"] == wheel.name.split("-")[1]
+    names = [pathlib.PurePath(name) for name in zipfile.ZipFile(wheel).namelist()]
+    libraries = {name.name for name in names if ".libs" in name.parent.name and ".so" in name.name}
+    assert len(libraries) > 20
+    for library in libraries:
+        name = re.sub(r"-[0-9a-f]{8}(?=\.so)", "", library)
+        owners = subprocess.run(["dpkg", "-S", f"*/{name}"], capture_output=True, text=True, check=False).stdout
+        packages = {line.partition(":")[0] for line in owners.splitlines()}
+        assert packages & set(versions), f"{library} of {packages or 'no package'} is not in {sorted(versions)}"
+    installed = call("dpkg-query", "--show", "--showformat", "${Version}", "libssl3")
+    assert versions["libssl3"] == installed
 
 
 def test_its_commands_run(venv):
