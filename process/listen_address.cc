@@ -75,12 +75,14 @@ absl::Status CheckListenAddress(const std::string& listen, const std::string& op
   return address.ok() ? TryToBind(*address, listen, option) : address.status();
 }
 
+bool OthersMayReach(const std::string& listen) {
+  return !IsLoopbackAddress(listen) && !absl::StartsWith(listen, "localhost:");
+}
+
 absl::Status CheckWhoReaches(const std::string& listen, bool insecure_network, const std::string& danger,
                              const std::string& option) {
   if (const auto address = ParseListenAddress(listen, option); !address.ok()) return address.status();
-  if (insecure_network || IsLoopbackAddress(listen) || absl::StartsWith(listen, "localhost:")) {
-    return absl::OkStatus();
-  }
+  if (insecure_network || !OthersMayReach(listen)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("other nodes may reach ", option, " ", listen, ", where ", danger,
                                                  ", or --insecure-network if nobody else is on the network"));
 }

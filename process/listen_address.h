@@ -21,9 +21,12 @@ inline constexpr uint64_t kListenPauseNs = 100 * kNsPerMs;
 // for another reason (it is not an address of this node). The texts name the `option` that it came from.
 absl::Status CheckListenAddress(const std::string& listen, const std::string& option = "--listen");
 
-// As far as the text goes: which addresses this node has does not matter. InvalidArgument: not "ip:port"; or other
-// nodes may reach it, nobody is asked there who he is, and it was not said that this may be (`insecure_network`).
-// `danger` says what everybody can do there, and what else helps.
+// Whether other nodes may reach what listens there, as far as the text goes: which addresses this node has does not
+// matter. Pure.
+bool OthersMayReach(const std::string& listen);
+
+// InvalidArgument: not "ip:port"; or OthersMayReach, nobody is asked there who he is, and it was not said that this may
+// be (`insecure_network`). `danger` says what everybody can do there, and what else helps.
 absl::Status CheckWhoReaches(const std::string& listen, bool insecure_network, const std::string& danger,
                              const std::string& option = "--listen");
 

@@ -17,7 +17,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/loopback_address.h"
 #include "core/now.h"
 #include "core/version.h"
 #include "core/wait_report.h"
@@ -136,7 +135,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServerConfig& config
   if (!http.ok()) return http.status();
   log->Write(
       {.kind = EventKind::kHttpListening, .text = absl::StrCat("metrics and health on http://", (*http)->address())});
-  if (!IsLoopbackAddress(config.http)) {
+  if (OthersMayReach(config.http)) {
     log->Write(
         {.kind = EventKind::kInsecureNetwork, .text = "everybody who reaches the address of --http can read metrics"});
   }

@@ -1,7 +1,7 @@
 #include "scheduler/config/scheduler_config.h"
 
 #include "core/flow_plan.h"
-#include "core/loopback_address.h"
+#include "process/listen_address.h"
 #include "program/option_table.h"
 
 namespace shoal {
@@ -80,10 +80,10 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
 }
 
 std::string OpenToNetwork(const SchedulerConfig& config) {
-  if (config.credentials.empty() && !IsLoopbackAddress(config.listen)) {
+  if (config.credentials.empty() && OthersMayReach(config.listen)) {
     return "everybody who reaches this scheduler can read and end the cluster, and take part in it";
   }
-  if (config.http.empty() || IsLoopbackAddress(config.http)) return "";
+  if (config.http.empty() || !OthersMayReach(config.http)) return "";
   return "everybody who reaches the address of --http can read metrics and page";
 }
 

@@ -284,6 +284,11 @@ TEST_F(IdentitiesTest, OtherNodesReachNoSchedulerWithoutCertificatesUnlessToldSo
   EXPECT_EQ(OpenToNetwork(config_), "");
   config_.http = "0.0.0.0:0";
   EXPECT_THAT(OpenToNetwork(config_), HasSubstr("--http"));
+  config_.credentials = {};
+  for (const char* const own : {"localhost:0", "127.0.0.1:0", "[::1]:0"}) {
+    config_.listen = config_.http = own;
+    EXPECT_EQ(OpenToNetwork(config_), "") << own;
+  }
 }
 
 // Whoever knows the incarnation of a process can speak for it where no certificates are asked for.
