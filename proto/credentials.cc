@@ -122,7 +122,10 @@ class Credentials::Shared {
     signs_ = SignsOf(files_);
     absl::StatusOr<CertificateTexts> texts = ReadCertificateFiles(files_, prefix_);
     if (!texts.ok()) return texts.status();
-    if (files_.are_texts) return TakeForGood(*std::move(texts));
+    if (files_.are_texts) {
+      TakeForGood();
+      return absl::OkStatus();
+    }
     if (absl::Status status = Take(*std::move(texts)); !status.ok()) return status;
     provider_ = has_identity()
                     ? std::make_shared<tls::FileWatcherCertificateProvider>(identity_.path(), identity_.path(),
@@ -170,11 +173,10 @@ class Credentials::Shared {
   }
 
   // What no file holds: nobody looks at it again.
-  absl::Status TakeForGood(CertificateTexts texts) {
+  void TakeForGood() {
     std::vector<tls::IdentityKeyCertPair> identities;
     if (has_identity()) identities.push_back({files_.key, files_.certificate});
-    provider_ = std::make_shared<tls::StaticDataCertificateProvider>(texts.authorities, std::move(identities));
-    return absl::OkStatus();
+    provider_ = std::make_shared<tls::StaticDataCertificateProvider>(files_.authorities, identities);
   }
 
   void Run() {
