@@ -25,8 +25,8 @@ absl::Status CheckListenAddress(const std::string& listen, const std::string& op
 // matter. Pure.
 bool OthersMayReach(const std::string& listen);
 
-// InvalidArgument: not "ip:port"; or OthersMayReach, nobody is asked there who he is, and it was not said that this may
-// be (`insecure_network`). `danger` says what everybody can do there, and what else helps.
+// Where nobody is asked who he is. InvalidArgument: not "ip:port"; or other nodes may reach it, and it was not said
+// that this may be (`insecure_network`). `danger` says what everybody can do there, and what else helps.
 absl::Status CheckWhoReaches(const std::string& listen, bool insecure_network, const std::string& danger,
                              const std::string& option = "--listen");
 
