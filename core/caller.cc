@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/name.h"
+#include "core/utf8.h"
 
 namespace shoal {
 namespace {
@@ -36,10 +38,12 @@ std::optional<Role> RoleFromName(absl::string_view name) {
   return std::nullopt;
 }
 
-std::string CallerText(const Caller& caller) {
-  return absl::StrCat(caller.identity, " (", RoleName(caller.role),
-                      caller.role == Role::kWorker ? absl::StrCat(" of tenant ", caller.tenant) : "", ")");
+std::string RoleText(const Caller& caller) {
+  return absl::StrCat(RoleName(caller.role),
+                      caller.role == Role::kWorker ? absl::StrCat(" of tenant ", caller.tenant) : "");
 }
+
+std::string CallerText(const Caller& caller) { return absl::StrCat(caller.identity, " (", RoleText(caller), ")"); }
 
 absl::StatusOr<IdentityRules> IdentityRules::Parse(absl::string_view text) {
   IdentityRules parsed;
@@ -50,7 +54,8 @@ absl::StatusOr<IdentityRules> IdentityRules::Parse(absl::string_view text) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
     if (words.empty() || words[0].front() == '#') continue;
     const auto wrong = [&](absl::string_view what) {
-      return absl::InvalidArgumentError(absl::StrCat("line ", number, " of the identities (\"", line, "\") ", what,
+      return absl::InvalidArgumentError(absl::StrCat("line ", number, " of the identities (\"",
+                                                     EscapeUnprintable(std::string(line)), "\") ", what,
                                                      "; write IDENTITY ROLE, where ROLE is viewer, operator, server "
                                                      "or scheduler, or IDENTITY worker TENANT"));
     };
@@ -61,6 +66,10 @@ absl::StatusOr<IdentityRules> IdentityRules::Parse(absl::string_view text) {
     }
     absl::string_view identity = words[0];
     const bool is_prefix = absl::ConsumeSuffix(&identity, "*");
+    absl::Status status =
+        is_prefix && identity.empty() ? absl::OkStatus() : CheckName("identity", std::string(identity));
+    if (status.ok() && *role == Role::kWorker) status = CheckName("tenant", std::string(words[2]));
+    if (!status.ok()) return wrong(absl::StrCat("can't be used: ", status.message()));
     parsed.rules_->push_back({.identity = std::string(identity),
                               .is_prefix = is_prefix,
                               .role = *role,
@@ -70,7 +79,7 @@ absl::StatusOr<IdentityRules> IdentityRules::Parse(absl::string_view text) {
 }
 
 std::optional<Caller> IdentityRules::Find(absl::string_view identity) const {
-  if (identity.empty()) return std::nullopt;
+  if (!CheckName("identity", std::string(identity)).ok()) return std::nullopt;
   if (!rules_.has_value()) return OfDefaultForm(identity);
   for (const Rule& rule : *rules_) {
     if (rule.is_prefix ? absl::StartsWith(identity, rule.identity) : identity == rule.identity) {

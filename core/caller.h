@@ -10,6 +10,8 @@
 // "IDENTITY ROLE" or "IDENTITY worker TENANT"; an IDENTITY that ends with * fits everything that begins so. Empty lines
 // and lines that begin with # are left out.
 //
+// Identities and tenants are names as of core/name.h: an identity with any other character has no role.
+//
 // Pure values; any thread.
 #ifndef SHOAL_CORE_CALLER_H_
 #define SHOAL_CORE_CALLER_H_
@@ -42,6 +44,8 @@ struct Caller {
   friend bool operator==(const Caller&, const Caller&) = default;
 };
 
+// "worker of tenant vision"
+std::string RoleText(const Caller& caller);
 // "spiffe://prod.example/shoal/worker/vision (worker of tenant vision)"
 std::string CallerText(const Caller& caller);
 

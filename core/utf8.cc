@@ -1,5 +1,7 @@
 #include "core/utf8.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace shoal {
 namespace {
 
@@ -62,6 +64,20 @@ std::string MakePrintable(std::string_view text, size_t most_bytes, std::string_
   return Replace(text, most_bytes, [kept](std::string_view rest) -> size_t {
     return kept.find(rest.front()) != std::string_view::npos ? 0 : UnprintableLength(rest);
   });
+}
+
+std::string EscapeUnprintable(std::string_view text, std::string_view kept) {
+  std::string made;
+  while (!text.empty()) {
+    const size_t escaped = kept.find(text.front()) != std::string_view::npos ? 0 : UnprintableLength(text);
+    for (const char c : text.substr(0, escaped)) {
+      absl::StrAppend(&made, "\\x", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
+    }
+    const size_t shown = escaped > 0 ? 0 : Utf8Length(text);
+    made.append(text.substr(0, shown));
+    text.remove_prefix(escaped + shown);
+  }
+  return made;
 }
 
 }  // namespace shoal

@@ -28,6 +28,9 @@ bool IsPrintable(std::string_view text);
 std::string MakePrintable(std::string_view text, size_t most_bytes = std::string_view::npos,
                           std::string_view kept = "");
 
+// The text with each byte of those as "\\x1b". Characters in `kept` stay as they are.
+std::string EscapeUnprintable(std::string_view text, std::string_view kept = "");
+
 }  // namespace shoal
 
 #endif  // SHOAL_CORE_UTF8_H_

@@ -19,9 +19,13 @@ def parse_address(text: str) -> str:
     return text
 
 
+# As core/name.h has it.
+NAME_CHARACTERS = "A-Za-z0-9._:/-"
+
+
 def parse_job_name(text: str) -> str:
-    if not 1 <= len(text) <= 200:
-        raise ValueError("a name of 1 to 200 characters")
+    if re.fullmatch(f"[{NAME_CHARACTERS}]{{1,200}}", text) is None:
+        raise ValueError("a name of 1 to 200 ASCII letters, digits and the characters . _ - : /")
     return text
 
 

@@ -10,6 +10,7 @@ import datetime
 import logging
 import os
 import pathlib
+import re
 import socket
 import sys
 import tempfile
@@ -437,7 +438,8 @@ def _new_job_name(environment: Mapping[str, str]) -> str:
     run = environment.get("TORCHELASTIC_RUN_ID", "none")
     if run == "none":  # torchrun's default
         run = f"{environment.get('MASTER_ADDR', socket.gethostname())}-{environment.get('MASTER_PORT', '0')}"
-    return f"{run[-150:]}-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}-{meeting.draw_name()}"
+    run = re.sub(f"[^{config.NAME_CHARACTERS}]", "_", run[-150:])  # a run id may be any text
+    return f"{run}-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}-{meeting.draw_name()}"
 
 
 def address() -> str:

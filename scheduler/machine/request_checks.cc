@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/bucket_plan.h"
 #include "core/colocation.h"
+#include "core/name.h"
 #include "core/node_reduce.h"
 #include "core/shard_map.h"
 #include "core/utf8.h"
@@ -29,11 +30,9 @@ std::string List(const std::vector<Value>& values) {
   return text;
 }
 
-absl::Status CheckName(const std::string& what, const std::string& name) {
-  if (!name.empty() && name.size() <= kMaxNameBytes && IsPrintable(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, " \"", CleanText(name), "\" has ", name.size(),
-                                                 " bytes; give one of 1 to ", kMaxNameBytes,
-                                                 " bytes of UTF-8 without control characters"));
+// Of the node, which a process need not name.
+absl::Status CheckNode(const std::string& node) {
+  return node.empty() ? absl::OkStatus() : CheckName("node name", node);
 }
 
 absl::Status CheckIncarnation(Incarnation incarnation) {
@@ -86,6 +85,7 @@ absl::Status CheckControlVersion(uint32_t peer_version, uint32_t peer_oldest, co
 
 absl::Status CheckRequest(const RegisterServer& request) {
   if (absl::Status status = CheckName("server name", request.name); !status.ok()) return status;
+  if (absl::Status status = CheckNode(request.node); !status.ok()) return status;
   if (absl::Status status = CheckIncarnation(request.incarnation); !status.ok()) return status;
   if (request.addresses.empty() || request.addresses.size() > kMaxIoThreads) {
     return absl::InvalidArgumentError(absl::StrCat("server ", request.name, " gave ", request.addresses.size(),
@@ -149,6 +149,7 @@ absl::Status CheckOpenJob(const JoinJob& request) {
 
 absl::Status CheckRequest(const JoinJob& request) {
   if (absl::Status status = CheckName("job name", request.job_name); !status.ok()) return status;
+  if (absl::Status status = CheckNode(request.node); !status.ok()) return status;
   if (absl::Status status = CheckIncarnation(request.incarnation); !status.ok()) return status;
   if (request.open.has_value()) {
     if (absl::Status status = CheckOpenJob(request); !status.ok()) return status;

@@ -9,12 +9,12 @@
 
 #include "absl/status/status.h"
 #include "core/ids.h"
+#include "core/name.h"
 #include "core/told_groups.h"
 #include "scheduler/machine/scheduler_requests.h"
 
 namespace shoal::scheduler {
 
-inline constexpr size_t kMaxNameBytes = 200;
 inline constexpr size_t kMaxTextBytes = 300;
 inline constexpr uint32_t kMaxWorldSize = 65536;
 inline constexpr uint32_t kMaxIoThreads = 256;  // addresses of one server
@@ -25,7 +25,8 @@ inline constexpr size_t kMaxGroupsClosedAtOnce = kMaxGroupsToldAtOnce;  // by a 
 absl::Status CheckControlVersion(uint32_t peer_version, uint32_t peer_oldest, const std::string& peer_software,
                                  const std::string& who);
 
-// InvalidArgument says which field is wrong, its value and the values that it accepts. Sizes are checked as well.
+// Names are of core/name.h. InvalidArgument says which field is wrong, its value and the values that it accepts. Sizes
+// are checked as well.
 absl::Status CheckRequest(const RegisterServer& request);
 absl::Status CheckRequest(const JoinJob& request);
 // `world_size` of an open job: how many ranks it has had.

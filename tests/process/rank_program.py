@@ -217,7 +217,7 @@ def make_and_close_groups(library: Library, worker: c_void_p, options: argparse.
     """One after the other, beside the group that is open."""
     for number in range(1, options.churn + 1):
         group = c_void_p()
-        group_options = GroupOptions(name=b"churn %d" % number, max_chunk_bytes=options.chunk_bytes)
+        group_options = GroupOptions(name=b"churn-%d" % number, max_chunk_bytes=options.chunk_bytes)
         library.call("shoal_group_create", worker, byref(group_options), byref(group))
         library.handle.shoal_group_close(group)
         if number % (options.churn // 10) == 0:

@@ -40,7 +40,7 @@ def test_f1_thousands_of_closed_groups_cost_the_oldest_one_nothing(cluster: Clus
     early_state_bytes = state.stat().st_size
     wait_for_churn(ranks, GROUPS)
     cluster.wait_until(lambda: open_groups(cluster) == ["world"], "the closed groups are gone at the scheduler")
-    cluster.told("F19", "group-closed", r'^group "churn \d+" of job "test": all its ranks closed it')
+    cluster.told("F19", "group-closed", r'^group "churn-\d+" of job "test": all its ranks closed it')
     grown = {str(process): process.resident_bytes() - before for process, before in early.items()}
     # AddressSanitizer keeps what was freed.
     assert SANITIZER_RUNTIME or max(grown.values()) < MOST_GROWTH_BYTES, grown

@@ -124,7 +124,7 @@ def test_i1_same_bits_over_shared_memory_and_over_the_network(cluster: Cluster):
     server.send(signal.SIGTERM)
     assert server.wait() == 0
     cluster.start_server("beta", "--network-only")
-    options = ["--job", "network server", "--count", "300007", "--chunk-bytes", "65536", "--rounds", "2"]
+    options = ["--job", "network-server", "--count", "300007", "--chunk-bytes", "65536", "--rounds", "2"]
     found["network server"] = digests(cluster.start_ranks(WORLD_SIZE, *options))
     cluster.wait_until(lambda: int(cluster.servers()["beta"].get("load", {}).get("bytes_out", 0)) > 0, "beta served")
     assert "shared memory" not in cluster.servers()["beta"]["transports"]

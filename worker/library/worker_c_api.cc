@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
+#include "core/name.h"
 #include "core/op_time_histogram.h"
 #include "core/version.h"
 #include "net/data_plane/data_plane.h"
@@ -46,7 +47,6 @@ struct shoal_op {
 namespace shoal {
 namespace {
 
-constexpr size_t kMaxNameBytes = 200;
 constexpr char kDefaultTransports[] = "tcp";
 constexpr uint64_t kDefaultTimeoutMs = 30'000;
 // After its deadline an op waits for the network to give its memory back; then it ends.
@@ -91,6 +91,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
   if (const auto target = SchedulerTarget(*scheduler); !target.ok()) return target.status();
   absl::StatusOr<std::string> job_name = RequiredText(options->job_name, "options->job_name", kMaxNameBytes);
   if (!job_name.ok()) return job_name.status();
+  if (absl::Status status = CheckName("options->job_name", *job_name); !status.ok()) return status;
   const bool is_open = options->min_ranks != 0;
   if (is_open && (options->rank != 0 || options->world_size != 0)) {
     return absl::InvalidArgumentError(absl::StrCat("options->min_ranks is ", options->min_ranks,
@@ -188,6 +189,7 @@ absl::StatusOr<GroupOptions> ReadGroupOptions(const shoal_group_options* options
   if (absl::Status status = CheckNotNull(options, "options"); !status.ok()) return status;
   absl::StatusOr<std::string> name = RequiredText(options->name, "options->name", kMaxNameBytes);
   if (!name.ok()) return name.status();
+  if (absl::Status status = CheckName("options->name", *name); !status.ok()) return status;
   if (absl::Status status = CheckMembers(*options); !status.ok()) return status;
   const absl::StatusOr<WireFormat> wire = ReadWire(*options);
   if (!wire.ok()) return wire.status();

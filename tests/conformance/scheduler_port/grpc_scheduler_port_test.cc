@@ -47,7 +47,7 @@ class GrpcHarness : public SchedulerPortHarness {
     request.set_name("a");
     request.set_incarnation(1);
     request.add_addresses("10.0.0.1:1");
-    request.set_node("node of a");
+    request.set_node("node-of-a");
     grpc::ClientContext context;
     v1::RegisterServerResponse response;
     const auto stub =

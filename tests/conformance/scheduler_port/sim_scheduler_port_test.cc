@@ -36,7 +36,7 @@ class SimHarness : public SchedulerPortHarness {
   void AddServer() override {
     bool registered = false;
     scheduler::RegisterServer server{
-        .name = "a", .incarnation = Incarnation(1), .addresses = {"10.0.0.1:1"}, .node = "node of a"};
+        .name = "a", .incarnation = Incarnation(1), .addresses = {"10.0.0.1:1"}, .node = "node-of-a"};
     server.control_version = kControlVersion;
     server.oldest_control_version = kOldestControlVersion;
     control_.Call({alive_, "server"}, server, kNsPerS,

@@ -27,7 +27,8 @@ TEST(Caller, OtherIdentitiesHaveNone) {
   for (const char* const identity :
        {"", "spiffe://a/shoal/worker", "spiffe://a/shoal/worker/", "spiffe://a/shoal/worker/x/y",
         "spiffe://a/shoal/server/x", "spiffe:///shoal/server", "spiffe://a/other/server", "spiffe://a/shoal/Server",
-        "spiffe://a/x/shoal/server", "https://a/shoal/server", "server", "spiffe://a/shoal/root"}) {
+        "spiffe://a/x/shoal/server", "https://a/shoal/server", "server", "spiffe://a/shoal/root",
+        "spiffe://a/shoal/worker/b\x1b[31m", "spiffe://a/shoal/worker/two words"}) {
     EXPECT_EQ(IdentityRules().Find(identity), std::nullopt) << identity;
   }
 }
@@ -49,7 +50,8 @@ TEST(Caller, TheFirstRuleThatFitsCounts) {
 }
 
 TEST(Caller, WrongLinesAreNamed) {
-  for (const char* const line : {"a", "a root", "a worker", "a worker x y", "a server x", "a Viewer"}) {
+  for (const char* const line :
+       {"a", "a root", "a worker", "a worker x y", "a server x", "a Viewer", "a? viewer", "a worker b%c"}) {
     const absl::Status status = IdentityRules::Parse(std::string("b viewer\n") + line).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << line;
     EXPECT_THAT(std::string(status.message()),

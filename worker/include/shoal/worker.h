@@ -140,7 +140,7 @@ typedef enum shoal_devices {
 
 typedef struct shoal_worker_options {
   const char* scheduler; /* "host:port", or several of them separated by commas */
-  const char* job_name;  /* the same on all ranks; 1..200 characters */
+  const char* job_name;  /* the same on all ranks; 1..200 ASCII letters, digits and characters . _ - : / */
   uint32_t rank;         /* in the job */
   uint32_t world_size;   /* the same on all ranks */
   const char* node_name; /* the node's name in messages and for the placement; NULL: gethostname() in messages, and for
@@ -248,7 +248,7 @@ typedef enum shoal_wire {
 } shoal_wire;
 
 typedef struct shoal_group_options {
-  const char* name;      /* the same on all ranks of the group; unique in the job while the group is open */
+  const char* name;      /* as job_name; the same on all its ranks; unique in the job while the group is open */
   const uint32_t* ranks; /* ranks of the job, in group order, including this one; NULL: all ranks of the job */
   uint32_t rank_count;
   uint32_t max_chunk_bytes; /* 0: the library's default; must be equal on all ranks */

@@ -132,7 +132,7 @@ TEST_F(MachineNodesTest, TheWindowIsThatOfTheRanksOfOneNode) {
 // Hybrid sharding: the ranks with the same local index reduce together, all of these groups at the same time.
 TEST_F(MachineNodesTest, ReplicasOfANodesRanksShareItsPortAsOneGroupWould) {
   std::vector<Place> ranks;
-  for (int i = 0; i < 8; ++i) ranks.push_back({"node " + std::to_string(i / 4), ""});
+  for (int i = 0; i < 8; ++i) ranks.push_back({"node-" + std::to_string(i / 4), ""});
   const std::vector<Place> servers = {{"c", ""}, {"d", ""}};
   const Plan of_all = PlanFor(ranks, servers, Colocation::kOff);
   const Plan replica = PlanOf(OpenGroup({1, 5}));
@@ -146,7 +146,7 @@ TEST_F(MachineNodesTest, ReplicasOfANodesRanksShareItsPortAsOneGroupWould) {
 // The stages of a pipeline: groups on nodes of their own have the dedicated servers in common, and no colocated ones.
 TEST_F(MachineNodesTest, GroupsOnOtherNodesOfTheJobMeetAtDedicatedServers) {
   std::vector<Place> ranks;
-  for (int i = 0; i < 8; ++i) ranks.push_back({"node " + std::to_string(i / 2), ""});
+  for (int i = 0; i < 8; ++i) ranks.push_back({"node-" + std::to_string(i / 2), ""});
   const Plan of_all = PlanFor(ranks, {{"c", ""}}, Colocation::kOff);
   const Plan stage = PlanOf(OpenGroup({0, 1, 2, 3}));
   EXPECT_EQ(stage.busiest_port, 8);
@@ -159,10 +159,10 @@ TEST_F(MachineNodesTest, GroupsOnOtherNodesOfTheJobMeetAtDedicatedServers) {
 
 // A process joins a job with its first group.
 TEST_F(MachineNodesTest, RanksThatAreStillToComeCountAsThoseThatAreThere) {
-  for (uint32_t i = 0; i < 2; ++i) AddServer({"server " + std::to_string(i), ""}, i);
+  for (uint32_t i = 0; i < 2; ++i) AddServer({"server-" + std::to_string(i), ""}, i);
   for (const uint32_t rank : {0u, 4u}) {
     JoinJob join = Join("gpt", 8, rank, 100 + rank);
-    join.node = "node " + std::to_string(rank / 4);
+    join.node = "node-" + std::to_string(rank / 4);
     job_ = harness_.Ask<JobJoined>(join).job;
   }
   EXPECT_EQ(PlanOf(OpenGroup({0, 4})).busiest_port, 4);
@@ -170,7 +170,7 @@ TEST_F(MachineNodesTest, RanksThatAreStillToComeCountAsThoseThatAreThere) {
 
 TEST_F(MachineNodesTest, RanksThatHaveLeftDoNotCount) {
   std::vector<Place> ranks;
-  for (int i = 0; i < 4; ++i) ranks.push_back({"node " + std::to_string(i / 2), ""});
+  for (int i = 0; i < 4; ++i) ranks.push_back({"node-" + std::to_string(i / 2), ""});
   PlanFor(ranks, {{"c", ""}}, Colocation::kOff);
   harness_.Ask<Done>(LeaveJob{.job = job_, .rank = JobRank(3), .incarnation = Incarnation(103)});
   EXPECT_EQ(PlanOf(OpenGroup({0, 2})).busiest_port, 3);
@@ -178,7 +178,7 @@ TEST_F(MachineNodesTest, RanksThatHaveLeftDoNotCount) {
 
 TEST_F(MachineNodesTest, ALinkCarriesWhatItsRankPushesAndWhatItsServerSends) {
   std::vector<Place> ranks;
-  for (int i = 0; i < 4; ++i) ranks.push_back({"node " + std::to_string(i), ""});
+  for (int i = 0; i < 4; ++i) ranks.push_back({"node-" + std::to_string(i), ""});
   const Plan plan = PlanFor(ranks, {});
   EXPECT_THAT(plan.asked_for_servers, SizeIs(4));
   EXPECT_DOUBLE_EQ(plan.busiest_port, 1);
