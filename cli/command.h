@@ -41,6 +41,7 @@ struct Command {
   bool bandwidth = false;
   DataPlane data_plane;
   bool to_terminal = false;
+  std::ostream* terminal = nullptr;  // not null with to_terminal: for what it is to obey (cli/printable_buffer.h)
   std::ostream* err = nullptr;
 };
 

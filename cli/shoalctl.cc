@@ -23,6 +23,7 @@
 #include "cli/flight_fetch.h"
 #include "cli/flight_record.h"
 #include "cli/plan.h"
+#include "cli/printable_buffer.h"
 #include "cli/schedulers.h"
 #include "cli/tables.h"
 #include "cli/timeline.h"
@@ -135,9 +136,8 @@ absl::Status RunDoctor(const Command& command, ClusterClient* client, std::ostre
 }
 
 absl::Status RunTop(const Command& command, ClusterClient* client, std::ostream& out) {
-  return Top(
-      {.interval = Milliseconds(command.interval_s), .rounds = command.rounds, .clears_screen = command.to_terminal},
-      client, out);
+  return Top({.interval = Milliseconds(command.interval_s), .rounds = command.rounds, .terminal = command.terminal},
+             client, out);
 }
 
 absl::Status RunDrain(const Command& command, ClusterClient* client, std::ostream& out) {
@@ -343,10 +343,13 @@ int FailUsage(const absl::Status& status, const std::string& command, std::ostre
   return kExitUsage;
 }
 
-// What RunShoalctl does, but for looking whether the output could be written.
-int RunCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err, bool out_is_terminal) {
+// What RunShoalctl does, but for looking whether the output could be written. `terminal`: what `out` writes to, if that
+// is a terminal, for what it is to obey; else null.
+int RunCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
+               std::ostream* terminal) {
   Command command;
-  command.to_terminal = out_is_terminal;
+  command.to_terminal = terminal != nullptr;
+  command.terminal = terminal;
   command.err = &err;
   OptionTable options("shoalctl", "Shows what a Shoal cluster is doing, as its scheduler knows it, and changes it.",
                       ExitCodes());
@@ -391,11 +394,16 @@ int RunCommand(const std::vector<std::string>& arguments, std::ostream& out, std
 }  // namespace
 
 int RunShoalctl(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err, bool out_is_terminal) {
-  const int exit_code = RunCommand(arguments, out, err, out_is_terminal);
-  out.flush();
+  PrintableBuffer of_out(out.rdbuf());
+  PrintableBuffer of_err(err.rdbuf());
+  std::ostream shown(&of_out);
+  std::ostream errors(&of_err);
+  errors << std::unitbuf;
+  const int exit_code = RunCommand(arguments, shown, errors, out_is_terminal ? &out : nullptr);
+  shown.flush();
   const bool has_failed = exit_code == kExitFailure || exit_code == kExitUsage;
-  if (out.good() || has_failed) return exit_code;
-  err << "shoalctl: the output could not be written: a full disk, or the reader has gone\n";
+  if (shown.good() || has_failed) return exit_code;
+  errors << "shoalctl: the output could not be written: a full disk, or the reader has gone\n";
   return kExitFailure;
 }
 

@@ -117,8 +117,8 @@ absl::Status Top(const TopOptions& options, ClusterClient* client, std::ostream&
   for (uint64_t round = 0; options.rounds == 0 || round < options.rounds; ++round) {
     std::this_thread::sleep_for(options.interval);
     sample = TakeSample(/*with_groups=*/false, client);
-    if (options.clears_screen) {
-      out << kClearScreen;
+    if (options.terminal != nullptr) {
+      *options.terminal << kClearScreen;
     } else if (round > 0) {
       out << "\n";
     }

@@ -95,8 +95,8 @@ class TopTables {
 
 struct TopOptions {
   std::chrono::milliseconds interval{2000};
-  uint64_t rounds = 0;         // 0: until `out` fails
-  bool clears_screen = false;  // `out` is a terminal
+  uint64_t rounds = 0;               // 0: until `out` fails
+  std::ostream* terminal = nullptr;  // that is cleared each time; null: `out` is none
 };
 
 // Writes the tables every `interval`, first when two looks have given rates. When the scheduler does not answer it says

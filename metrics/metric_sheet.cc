@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "core/utf8.h"
 #include "core/version.h"
 #include "prometheus/text_serializer.h"
 
@@ -54,7 +55,7 @@ prometheus::ClientMetric* MetricSheet::Add(Metric metric, const std::string& lab
   family.help = row.meaning;
   family.type = TypeOf(row.type);
   prometheus::ClientMetric& added = family.metric.emplace_back();
-  if (*row.label != '\0') added.label.push_back({row.label, label_value});
+  if (*row.label != '\0') added.label.push_back({row.label, EscapeUnprintable(label_value, "\n")});
   return &added;
 }
 

@@ -38,21 +38,6 @@ std::string_view LevelName(EventLevel level) {
   return "";
 }
 
-// A text from a peer must not begin a line of its own, nor tell the reader's terminal what to do.
-std::string OnOneLine(std::string_view text) {
-  std::string line;
-  while (!text.empty()) {
-    const size_t unprintable = UnprintableLength(text);
-    for (const char c : text.substr(0, unprintable)) {
-      absl::StrAppend(&line, "\\x", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
-    }
-    const size_t shown = unprintable > 0 ? 0 : Utf8Length(text);
-    line.append(text.substr(0, shown));
-    text.remove_prefix(unprintable + shown);
-  }
-  return line;
-}
-
 struct NamedId {
   const char* name;
   uint64_t value;
@@ -71,11 +56,11 @@ std::string FormatText(const LogEvent& event, uint64_t at_unix_ms) {
   std::string line =
       absl::StrCat(TimeText(at_unix_ms), " ", absl::AsciiStrToUpper(std::string(LevelName(LevelOf(event.kind)))), " ",
                    std::string(ComponentOf(event.kind)), " ", std::string(EventKey(event.kind)));
-  if (!event.subject.empty()) absl::StrAppend(&line, " ", OnOneLine(event.subject));
+  if (!event.subject.empty()) absl::StrAppend(&line, " ", EscapeUnprintable(event.subject));
   std::vector<std::string> ids;
   for (const NamedId& id : ListIds(event.ids)) ids.push_back(absl::StrCat(id.name, "=", id.value));
   if (!ids.empty()) absl::StrAppend(&line, " (", absl::StrJoin(ids, " "), ")");
-  return absl::StrCat(line, ": ", OnOneLine(event.text));
+  return absl::StrCat(line, ": ", EscapeUnprintable(event.text));
 }
 
 // 64-bit ids are strings, as in protobuf's JSON: many readers keep numbers as doubles.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/utf8.h"
 #include "process/start_thread.h"
 
 namespace shoal {
@@ -53,7 +54,7 @@ void NoticeLog::Run(Lines& lines, const std::string& prefix) {
   while (true) {
     lines.changed.wait(lock, [&lines]() SHOAL_REQUIRES(lines.mutex) { return lines.ending || !lines.waiting.empty(); });
     if (lines.waiting.empty()) break;
-    const std::string line = absl::StrCat(prefix, lines.waiting.front(), "\n");
+    const std::string line = absl::StrCat(prefix, EscapeUnprintable(lines.waiting.front(), "\n\t"), "\n");
     lines.waiting.pop_front();
     lock.unlock();
     // One call, so that lines of several processes don't mix. An error means that nobody reads: it is ignored.

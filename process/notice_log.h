@@ -1,5 +1,6 @@
 // Human-readable lines from inside a library, written to standard error by a thread of its own, so that a terminal or a
-// full pipe never blocks the threads that report something, nor the end of the process.
+// full pipe never blocks the threads that report something, nor the end of the process. What a terminal would obey in
+// them is escaped: they have words of other processes.
 //
 // Thread: any.
 #ifndef SHOAL_PROCESS_NOTICE_LOG_H_

@@ -30,6 +30,12 @@ TEST(MetricSheetTest, WritesALabelFromAUserAsText) {
   EXPECT_THAT(sheet.Text(), HasSubstr("shoal_job_ranks{job=\"a\\\"} 1\\nshoal_job_ranks{job=\\\"b\\\\\"} 2\n"));
 }
 
+TEST(MetricSheetTest, WhatATerminalObeysIsEscapedInALabel) {
+  MetricSheet sheet;
+  sheet.Set(Metric::kJobRanks, 2, "a\x1b[2J\xff");
+  EXPECT_THAT(sheet.Text(), HasSubstr("shoal_job_ranks{job=\"a\\\\x1b[2J\\\\xff\"} 2\n"));
+}
+
 TEST(MetricSheetTest, WritesAHistogramWithItsSumAndInfinity) {
   MetricSheet sheet;
   sheet.Set(Metric::kSchedulerSaveSeconds, HistogramValue{{{0.001, 4}, {0.01, 6}}, 7, 1.5});
