@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -113,8 +114,14 @@ namespace shoal {
     "All ranks of a group have closed it.") \
   X(kColocationRequested, "colocation-requested", kWarning, kScheduler, \
     "No server is left for a job, so its ranks were asked to run colocated ones.") \
+  X(kCallMade, "call", kInfo, kScheduler, \
+    "Somebody made a call that changes something: who, from where, what, and how it ended.") \
   X(kCallRefused, "call-refused", kWarning, kScheduler, \
-    "Somebody made a call that his role does not have. Told once a minute at most of each identity and call.") \
+    "Somebody made a call that he may not make. Told ten times a minute at most of each caller and call.") \
+  X(kAuditLogFailed, "audit-log-failed", kError, kScheduler, \
+    "The file of --audit-log can't be written; the text says why. Calls go on, and lines wait while there is room.") \
+  X(kAuditLogWritten, "audit-log-written", kInfo, kScheduler, \
+    "The file of --audit-log is written again after audit-log-failed; the text says how many lines it lacks.") \
   X(kServerNode, "server-node", kInfo, kServer, \
     "Which processors and memory the I/O threads use, and the data plane's transports.") \
   X(kServerMisplaced, "server-misplaced", kWarning, kServer, \
@@ -215,12 +222,25 @@ struct EventIds {
   friend bool operator==(const EventIds&, const EventIds&) = default;
 };
 
+// Of kCallMade and kCallRefused, which are all that an audit log has.
+struct CallFacts {
+  std::string who;          // the caller's identity, or "anybody" where callers are not asked for theirs
+  std::string role;         // "operator", "worker of tenant vision"; empty: not known
+  std::string from;         // address of the caller's connection, as the first scheduler saw it; empty: not known
+  std::string call;         // "DrainServer"
+  std::string object;       // `server "alpha"`, `job "gpt", rank 3`; empty: the whole cluster
+  std::string outcome;      // "ok", or "NOT_FOUND: ..."
+  bool is_refused = false;  // the caller may not make it
+  uint64_t left_out = 0;    // so many calls of this caller that ended badly were not told before this one
+};
+
 struct LogEvent {
   EventKind kind = EventKind::kEventsLeftOut;
   std::string subject;  // whom it is about in words: `server alpha`; may be empty
   std::string text;     // what happened, and why
   EventIds ids = {};
-  uint64_t at_unix_ms = 0;  // when it happened, if that was before it is written; 0: now
+  uint64_t at_unix_ms = 0;                          // when it happened, if that was before it is written; 0: now
+  std::shared_ptr<const CallFacts> call = nullptr;  // `subject` and `text` say the same for people; null: no call
 };
 
 // Takes events for the log, from any thread; never blocks.

@@ -13,17 +13,19 @@ namespace {
 
 constexpr std::array<char, kRoles.size()> kLetters = {'v', 'o', 's', 'w', 'S'};
 
+constexpr bool kAudited = true;
+
 constexpr std::array<Permission, 27> kTable = {{
-    {"/shoal.v1.Scheduler/RegisterServer", "s"},
+    {"/shoal.v1.Scheduler/RegisterServer", "s", kAudited},
     {"/shoal.v1.Scheduler/HeartbeatServer", "s"},
-    {"/shoal.v1.Scheduler/DeregisterServer", "s"},
-    {"/shoal.v1.Scheduler/JoinJob", "w"},
-    {"/shoal.v1.Scheduler/JoinGroup", "w"},
-    {"/shoal.v1.Scheduler/CloseGroups", "w"},
+    {"/shoal.v1.Scheduler/DeregisterServer", "s", kAudited},
+    {"/shoal.v1.Scheduler/JoinJob", "w", kAudited},
+    {"/shoal.v1.Scheduler/JoinGroup", "w", kAudited},
+    {"/shoal.v1.Scheduler/CloseGroups", "w", kAudited},
     {"/shoal.v1.Scheduler/HeartbeatWorker", "w"},
-    {"/shoal.v1.Scheduler/LeaveJob", "w"},
-    {"/shoal.v1.Scheduler/ReportServer", "w"},
-    {"/shoal.v1.Scheduler/GetTicket", "ow"},
+    {"/shoal.v1.Scheduler/LeaveJob", "w", kAudited},
+    {"/shoal.v1.Scheduler/ReportServer", "w", kAudited},
+    {"/shoal.v1.Scheduler/GetTicket", "ow", kAudited},
     {"/shoal.v1.Scheduler/SendTrace", "sw"},
     {"/shoal.v1.Scheduler/SendFlightRecord", "sw"},
     {"/shoal.v1.Scheduler/Watch", "w"},
@@ -34,16 +36,20 @@ constexpr std::array<Permission, 27> kTable = {{
     {"/shoal.v1.Status/ListEvents", "voS"},
     {"/shoal.v1.Status/GetTrace", "vo"},
     {"/shoal.v1.Status/GetFlightRecords", "vo"},
-    {"/shoal.v1.Admin/DrainServer", "o"},
-    {"/shoal.v1.Admin/UndrainServer", "o"},
-    {"/shoal.v1.Admin/EvictServer", "o"},
-    {"/shoal.v1.Admin/AbortJob", "o"},
-    {"/shoal.v1.Admin/TraceJob", "o"},
+    {"/shoal.v1.Admin/DrainServer", "o", kAudited},
+    {"/shoal.v1.Admin/UndrainServer", "o", kAudited},
+    {"/shoal.v1.Admin/EvictServer", "o", kAudited},
+    {"/shoal.v1.Admin/AbortJob", "o", kAudited},
+    {"/shoal.v1.Admin/TraceJob", "o", kAudited},
     {"/grpc.health.v1.Health/", "voswS"},
     {"/grpc.reflection.", "vo"},
 }};
 
-const Permission* Find(absl::string_view method) {
+}  // namespace
+
+std::span<const Permission> AllPermissions() { return kTable; }
+
+const Permission* FindPermission(absl::string_view method) {
   for (const Permission& row : kTable) {
     const bool is_many = row.method.back() == '/' || row.method.back() == '.';
     if (is_many ? absl::StartsWith(method, row.method) : method == row.method) return &row;
@@ -51,12 +57,8 @@ const Permission* Find(absl::string_view method) {
   return nullptr;
 }
 
-}  // namespace
-
-std::span<const Permission> AllPermissions() { return kTable; }
-
 absl::Status CheckPermission(const Caller& caller, absl::string_view method) {
-  const Permission* const row = Find(method);
+  const Permission* const row = FindPermission(method);
   std::vector<absl::string_view> takes;
   for (const Role role : kRoles) {
     if (row == nullptr || row->roles.find(kLetters[static_cast<size_t>(role)]) == absl::string_view::npos) continue;

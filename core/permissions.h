@@ -15,9 +15,13 @@ namespace shoal {
 struct Permission {
   absl::string_view method;  // "/shoal.v1.Scheduler/JoinJob"; one that ends with / stands for all calls of a service
   absl::string_view roles;   // a letter for each role that may: v, o, s (server), w, S (scheduler)
+  bool is_audited = false;   // it changes something, or gives something out, and is no sign of life
 };
 
 std::span<const Permission> AllPermissions();
+
+// Null: the table does not have it.
+const Permission* FindPermission(absl::string_view method);
 
 // PermissionDenied says who called what, which role he has, and which it takes. A call that the table does not have is
 // denied to everybody.

@@ -72,6 +72,15 @@ std::string FormatJson(const LogEvent& event, uint64_t at_unix_ms) {
   if (!event.subject.empty()) line["subject"] = event.subject;
   for (const NamedId& id : ListIds(event.ids)) line[id.name] = absl::StrCat(id.value);
   line["text"] = event.text;
+  if (event.call != nullptr) {
+    line["who"] = event.call->who;
+    if (!event.call->role.empty()) line["role"] = event.call->role;
+    if (!event.call->from.empty()) line["from"] = event.call->from;
+    line["call"] = event.call->call;
+    if (!event.call->object.empty()) line["object"] = event.call->object;
+    line["outcome"] = event.call->outcome;
+    if (event.call->left_out > 0) line["left_out"] = event.call->left_out;
+  }
   return JsonText(line);
 }
 

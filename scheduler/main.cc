@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/log_event.h"
 #include "core/now.h"
 #include "core/version.h"
 #include "metrics/http_server.h"
+#include "process/audit_log.h"
 #include "process/event_log.h"
 #include "process/listen_address.h"
 #include "process/open_files.h"
@@ -66,7 +68,8 @@ absl::StatusOr<std::unique_ptr<shoal::HttpServer>> StartHttp(const shoal::Schedu
 
 // The scheduler, once nobody else has its addresses and its state file. Cancelled: one of the signals came before.
 absl::StatusOr<std::unique_ptr<shoal::Scheduler>> StartScheduler(const shoal::SchedulerConfig& config,
-                                                                 const sigset_t& stop_signals, shoal::EventLog* log) {
+                                                                 const sigset_t& stop_signals,
+                                                                 const shoal::EventSink& sink, shoal::EventLog* log) {
   absl::StatusOr<std::unique_ptr<shoal::Scheduler>> scheduler;
   const auto attempt = [&] {
     if (!config.http.empty()) {
@@ -74,7 +77,7 @@ absl::StatusOr<std::unique_ptr<shoal::Scheduler>> StartScheduler(const shoal::Sc
       const absl::Status status = shoal::CheckHttpAddress(config.http, config.insecure_network);
       if (!status.ok()) return status;
     }
-    scheduler = shoal::Scheduler::Start(config, log->sink());
+    scheduler = shoal::Scheduler::Start(config, sink);
     return scheduler.status();
   };
   const absl::Status status = shoal::RetryWhileTaken(
@@ -103,7 +106,17 @@ int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const s
     return kExitFailure;
   }
   shoal::EventLog* const log = started->get();
-  const auto scheduler = StartScheduler(config, stop_signals, log);
+  std::unique_ptr<shoal::AuditLog> audit;
+  if (!config.audit_log.empty()) {
+    absl::StatusOr<std::unique_ptr<shoal::AuditLog>> opened = shoal::AuditLog::Start(config.audit_log, log->sink());
+    if (!opened.ok()) return Fail(opened.status(), log);
+    audit = *std::move(opened);
+  }
+  const auto sink = [log, &audit, says_all = config.log_events](const shoal::LogEvent& event) {
+    if (audit != nullptr) audit->Write(event);
+    if (says_all || shoal::LevelOf(event.kind) != shoal::EventLevel::kInfo) log->Write(event);
+  };
+  const auto scheduler = StartScheduler(config, stop_signals, sink, log);
   if (absl::IsCancelled(scheduler.status())) {
     log->Write({.kind = shoal::EventKind::kSchedulerStopped, .text = std::string(scheduler.status().message())});
     return 0;

@@ -139,8 +139,8 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfi
   if (config.log_events) {
     sinks.log = std::move(log);
   } else if (log) {
-    sinks.log = [log = std::move(log)](const LogEvent& event) {
-      if (LevelOf(event.kind) != EventLevel::kInfo) log(event);
+    sinks.log = [log = std::move(log), audits = !config.audit_log.empty()](const LogEvent& event) {
+      if (LevelOf(event.kind) != EventLevel::kInfo || (audits && event.call != nullptr)) log(event);
     };
   }
   absl::StatusOr<std::shared_ptr<Doorkeeper>> doorkeeper = HireDoorkeeper(config, sinks.log);

@@ -23,7 +23,8 @@ class Scheduler {
   // address can't be listened on. AlreadyExists: another process listens there, or has the state file. DataLoss,
   // FailedPrecondition: the state file is corrupt, of another program or of another version. NotFound,
   // PermissionDenied: its folder. Each text says what to do. `log` takes each event, without config.log_events warnings
-  // and errors alone; called from the scheduler's threads.
+  // and errors alone, and with config.audit_log all that tell of calls (nothing here opens that file); called from the
+  // scheduler's threads.
   static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config, EventSink log = nullptr);
 
   ~Scheduler();  // stops

@@ -30,7 +30,9 @@ Each event is one line on standard error. `--log-format text`, the default, writ
 The parts are the time (UTC), the level, the component, the key, the subject where there is one, the ids of what it
 concerns, and what happened. `--log-format json` writes one object per line with the fields `time`, `level`,
 `component`, `event`, `subject`, `job`, `group`, `epoch`, `rank` and `text`. Ids are strings, and a field that does not
-apply is missing. `rank` is the rank in the group where a group is named, and otherwise the rank in the job.
+apply is missing. `rank` is the rank in the group where a group is named, and otherwise the rank in the job. `call` and
+`call-refused` have `who`, `role`, `from`, `call`, `object`, `outcome` and `left_out` too
+([security.md](security.md#who-did-what)).
 
 Keys do not change between versions; texts may. Of each key at most 200 events are written at once and 20 a second in
 the long run; the event `events-left-out` says how many were not. `shoalctl events` shows what the scheduler keeps of

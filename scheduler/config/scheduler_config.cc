@@ -57,6 +57,11 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
   table->String("log-format", "SHOAL_SCHEDULER_LOG_FORMAT", "FORMAT",
                 "Form of the log on stderr: text (human-readable lines) or json (one object per line).",
                 &config->log_format);
+  table->String("audit-log", "SHOAL_SCHEDULER_AUDIT_LOG", "PATH",
+                "File that gets a line of JSON for each call that changes something or is refused: who, from where, "
+                "what, and how it ended (docs/security.md). Lines are appended. A file that was renamed is made anew. "
+                "Empty: none.",
+                &config->audit_log);
   DeclareCredentialOptions(&config->credentials, table);
   table->String(
       "identities", "SHOAL_SCHEDULER_IDENTITIES", "PATH",

@@ -28,6 +28,7 @@ struct SchedulerConfig {
   bool reflection = false;
   bool log_events = false;           // each event as a line on stderr; otherwise warnings and errors alone
   std::string log_format = "text";   // or "json"
+  std::string audit_log;             // file of the calls that change something; empty: none
   std::string http;                  // "ip:port" of metrics and health; empty: none
   CredentialFiles credentials;       // with these everybody who calls has to show a certificate
   std::string identities;            // file of IdentityRules; empty: the default form

@@ -2,6 +2,7 @@
 #ifndef SHOAL_SCHEDULER_INSIGHT_EVENT_JOURNAL_H_
 #define SHOAL_SCHEDULER_INSIGHT_EVENT_JOURNAL_H_
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -17,7 +18,8 @@ inline constexpr size_t kMaxEventsKept = 1024;
 
 // Where there is no room for all, the oldest goes first; but while a job has more than a quarter of the room, the
 // oldest of the one that has the most, so that a job whose groups never rest does not wash the others' events away.
-// Events of no job count as one job's.
+// Events of no job count as one job's, and so do calls: members make many, and what follows from them has its own
+// event.
 class EventJournal {
  public:
   // Keeps the event, and sends it to all followers.
@@ -34,7 +36,16 @@ class EventJournal {
   void ForgetOne();
 
   std::deque<EventRecord> events_;
-  std::map<JobId, size_t> kept_of_job_;  // how many of them; JobId(): of no job
+  // Whose room an event takes.
+  struct Owner {
+    bool is_call = false;
+    JobId job;  // JobId(): of no job, or a call
+
+    explicit Owner(const EventRecord& event) : is_call(event.call != nullptr), job(is_call ? JobId() : event.ids.job) {}
+    friend auto operator<=>(const Owner&, const Owner&) = default;
+  };
+
+  std::map<Owner, size_t> kept_of_;  // how many of them
   std::set<WatcherId> followers_;
   uint64_t newest_forgotten_unix_ms_ = 0;
 };

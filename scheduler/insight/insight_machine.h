@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/now.h"
+#include "scheduler/insight/call_audit.h"
 #include "scheduler/insight/event_journal.h"
 #include "scheduler/insight/flight_records.h"
 #include "scheduler/insight/job_insight.h"
@@ -36,6 +37,9 @@ class InsightMachine {
   // What the membership has decided.
   void OnEvent(const EventRecorded& event, Now, SchedulerActions* actions) { journal_.Keep(event.event, actions); }
   void OnEvent(const RankGone& event, Now now, SchedulerActions* actions);
+  void OnEvent(const CallRefused& event, Now, SchedulerActions* actions) {
+    actions->push_back(AuditEvent(event.call, {}));
+  }
 
   // Adds what the member is to be told to the membership's answer to its heartbeat. Other answers stay as they are.
   void Complete(const Request& request, Now now, Response* response);

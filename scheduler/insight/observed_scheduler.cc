@@ -17,11 +17,14 @@ absl::StatusOr<std::unique_ptr<ObservedScheduler>> ObservedScheduler::Make(const
 }
 
 ObservedScheduler::ObservedScheduler(std::unique_ptr<SchedulerMachine> membership)
-    : membership_(std::move(membership)), insight_(membership_.get()) {}
+    : membership_(std::move(membership)), insight_(membership_.get()), audit_(membership_.get()) {}
 
 void ObservedScheduler::OnEvent(const SchedulerEvent& event, Now now, SchedulerActions* actions) {
-  if (RefuseStranger(event, actions)) return;
   const size_t begin = actions->size();
+  if (RefuseStranger(event, now, actions)) return Exchange(begin, now, actions);
+  if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
+    audit_.End(cancelled->handle, absl::CancelledError("the caller did not wait for the answer"), now, actions);
+  }
   std::visit(
       [&]<typename Event>(const Event& each) {
         constexpr bool kForInsight = requires { insight_.OnEvent(each, now, actions); };
@@ -40,14 +43,17 @@ void ObservedScheduler::OnEvent(const SchedulerEvent& event, Now now, SchedulerA
   }
 }
 
-bool ObservedScheduler::RefuseStranger(const SchedulerEvent& event, SchedulerActions* actions) const {
+bool ObservedScheduler::RefuseStranger(const SchedulerEvent& event, Now now, SchedulerActions* actions) {
   absl::Status status;
   if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
     status = CheckCaller(arrived->caller, arrived->request, membership_->jobs(), membership_->servers());
+    audit_.Begin(*arrived, /*may_not=*/!status.ok());
     if (!status.ok()) actions->emplace_back(Reply{arrived->handle, status});
   } else if (const auto* opened = std::get_if<WatchOpened>(&event)) {
     status = CheckCaller(opened->caller, *opened, membership_->jobs());
-    if (!status.ok()) actions->emplace_back(CloseStream{opened->watcher, status});
+    if (status.ok()) return false;
+    actions->emplace_back(CloseStream{opened->watcher, status});
+    audit_.Refuse(*opened, status, now, actions);
   }
   return !status.ok();
 }
@@ -72,6 +78,8 @@ void ObservedScheduler::Exchange(size_t begin, Now now, SchedulerActions* action
       insight_.OnEvent(RankGone(*gone), now, actions);
     } else if (const auto* observed = std::get_if<Observed>(&(*actions)[i])) {
       membership_->OnEvent(Observed(*observed), now, actions);
+    } else if (const auto* reply = std::get_if<Reply>(&(*actions)[i])) {
+      audit_.End(RequestHandle(reply->handle), absl::Status(reply->response.status()), now, actions);
     }
   }
 }

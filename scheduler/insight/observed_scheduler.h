@@ -2,7 +2,8 @@
 // one thread.
 //
 // Both get the events. What the membership decides goes to the insight machine; back come events that it has found, to
-// be numbered and told as all are, and what a member is told with the answer to its heartbeat.
+// be numbered and told as all are, and what a member is told with the answer to its heartbeat. Calls that change
+// something, or that the caller may not make, become events as well (call_audit.h).
 #ifndef SHOAL_SCHEDULER_INSIGHT_OBSERVED_SCHEDULER_H_
 #define SHOAL_SCHEDULER_INSIGHT_OBSERVED_SCHEDULER_H_
 
@@ -12,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/now.h"
+#include "scheduler/insight/call_audit.h"
 #include "scheduler/insight/insight_machine.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
@@ -35,7 +37,7 @@ class ObservedScheduler {
 
  private:
   // True: the caller may not ask this, and has been told.
-  bool RefuseStranger(const SchedulerEvent& event, SchedulerActions* actions) const;
+  bool RefuseStranger(const SchedulerEvent& event, Now now, SchedulerActions* actions);
   explicit ObservedScheduler(std::unique_ptr<SchedulerMachine> membership);
 
   // What each of the two has done in this step, from `begin` on, goes to the other.
@@ -43,6 +45,7 @@ class ObservedScheduler {
 
   const std::unique_ptr<SchedulerMachine> membership_;
   InsightMachine insight_;
+  CallAudit audit_;
 };
 
 }  // namespace shoal::scheduler

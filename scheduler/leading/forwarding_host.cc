@@ -20,6 +20,7 @@
 #include "process/mutex.h"
 #include "process/start_thread.h"
 #include "proto/scheduler_channel.h"
+#include "scheduler/rpc/control_messages.h"
 #include "scheduler/rpc/control_server.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
@@ -56,13 +57,14 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   ForwardedCall(const std::shared_ptr<grpc::Channel>& leader, std::shared_ptr<LeaderSigns> signs)
       : leader_(leader), signs_(std::move(signs)), begun_ns_(MonotonicNs()) {}
 
-  // `identity`: of the caller; empty: callers are not asked for theirs.
-  grpc::ServerGenericBidiReactor* Begin(grpc::GenericCallbackServerContext* from, const std::string& identity) {
+  // The caller's identity is empty where callers are not asked for theirs.
+  grpc::ServerGenericBidiReactor* Begin(grpc::GenericCallbackServerContext* from, const CallOrigin& origin) {
     caller_.call = shared_from_this();
     callee_.call = shared_from_this();
     to_.set_deadline(from->deadline());
     to_.AddMetadata(kForwardedKey, "1");
-    if (!identity.empty()) to_.AddMetadata(Doorkeeper::kCallerKey, identity);
+    if (origin.caller.is_known()) to_.AddMetadata(Doorkeeper::kCallerKey, origin.caller.identity);
+    to_.AddMetadata(Doorkeeper::kFromKey, origin.from);
     leader_.PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
     callee_.StartRead(&from_leader_);
     callee_.AddHold();  // until LeaderHasEnded
@@ -239,6 +241,8 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   }
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    const absl::StatusOr<CallOrigin> origin = Doorkeeper::Admit(doorkeeper_.get(), *context, context->method());
+    if (!origin.ok()) return new RefusedCall(ToGrpcStatus(origin.status()));
     const MutexLock lock(mutex_);
     if (leader_ == nullptr) {
       return new RefusedCall({grpc::StatusCode::UNAVAILABLE, kNobodyLeads});
@@ -248,17 +252,9 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     }
     if (!leader_answers_) return new RefusedCall({grpc::StatusCode::UNAVAILABLE, kLeaderIsSilent});
     std::erase_if(calls_, [](const std::weak_ptr<ForwardedCall>& call) { return call.expired(); });
-    std::string identity;
-    if (doorkeeper_ != nullptr) {
-      const absl::StatusOr<Caller> caller = doorkeeper_->CallerOf(*context->auth_context(), context->client_metadata());
-      if (!caller.ok()) {
-        return new RefusedCall({grpc::StatusCode::PERMISSION_DENIED, std::string(caller.status().message())});
-      }
-      identity = caller->identity;
-    }
     const auto call = std::make_shared<ForwardedCall>(leader_, signs_);
     calls_.push_back(call);
-    return call->Begin(context, identity);
+    return call->Begin(context, *origin);
   }
 
  private:

@@ -1,8 +1,8 @@
 // What a scheduler does while it does not lead: it passes every call on to the one that leads.
 //
 // So servers, workers and operators may talk to any of a cluster's schedulers. Bytes are passed on as they are, calls
-// and streams alike, with the caller's deadline, cancellation and identity. While no scheduler leads, a call is refused
-// with UNAVAILABLE. A call that was passed on once is not passed on again.
+// and streams alike, with the caller's deadline, cancellation, identity and address. While no scheduler leads, a call
+// is refused with UNAVAILABLE. A call that was passed on once is not passed on again.
 //
 // It asks the leader again and again whether it is there. Calls that were passed on to a leader that does not answer
 // end with UNAVAILABLE, and further ones are refused until it answers again: their callers can ask another scheduler,

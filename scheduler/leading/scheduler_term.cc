@@ -38,7 +38,8 @@ SchedulerLoop::EventLog LogTo(EventSink log) {
          .subject = event.subject,
          .text = event.reason,
          .ids = event.ids,
-         .at_unix_ms = event.at_unix_ms});
+         .at_unix_ms = event.at_unix_ms,
+         .call = event.call});
   };
 }
 

@@ -53,8 +53,8 @@ void Decisions::Tell(JobId job, const SendWatch& update) {
   }
 }
 
-void Decisions::Record(EventKind kind, const std::string& subject, const std::string& reason, Now now,
-                       const EventIds& ids) {
+EventRecord Decisions::MakeRecord(EventKind kind, const std::string& subject, const std::string& reason, Now now,
+                                  const EventIds& ids) const {
   EventRecord event;
   event.at_unix_ms = now.unix_ms;
   event.kind = kind;
@@ -62,8 +62,25 @@ void Decisions::Record(EventKind kind, const std::string& subject, const std::st
   event.reason = reason;
   event.epoch = map_->epoch();
   event.ids = ids;
+  return event;
+}
+
+void Decisions::Number(EventRecord event) {
   if (event_numbers_.Expect()) saves_.NoteChange();
   AfterSave(std::move(event));
+}
+
+void Decisions::Record(EventKind kind, const std::string& subject, const std::string& reason, Now now,
+                       const EventIds& ids) {
+  Number(MakeRecord(kind, subject, reason, now, ids));
+}
+
+void Decisions::RecordCall(const Observed& event, Now now) {
+  EventRecord record = MakeRecord(event.kind, event.subject, event.reason, now, event.ids);
+  record.call = event.call;
+  if (!saves_.last_save_failed()) return Number(std::move(record));
+  record.sequence = event_numbers_.newest();
+  actions_.push_back(EventRecorded{std::move(record)});
 }
 
 void Decisions::Publish(std::shared_ptr<const ShardMap> map) {

@@ -45,6 +45,8 @@ class Decisions {
     AfterSave(Reply{handle, std::move(response)});
   }
   void Record(EventKind kind, const std::string& subject, const std::string& reason, Now now, const EventIds& ids = {});
+  // While saves fail calls are told at once, so that however many come take no room.
+  void RecordCall(const Observed& event, Now now);
   // The cluster has this map from now on, which is a change.
   void Publish(std::shared_ptr<const ShardMap> map);
 
@@ -82,6 +84,9 @@ class Decisions {
   const SaveTrouble& save_trouble() const { return save_trouble_; }
 
  private:
+  EventRecord MakeRecord(EventKind kind, const std::string& subject, const std::string& reason, Now now,
+                         const EventIds& ids) const;
+  void Number(EventRecord event);
   void Carry(const Consequence& consequence);
   // Sends the update to the watchers of the job; 0: to all. The update's own `watcher` does not count.
   void Tell(JobId job, const SendWatch& update);

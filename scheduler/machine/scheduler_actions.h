@@ -35,8 +35,9 @@ struct EventRecord {
   EventKind kind = EventKind::kSchedulerStarted;
   std::string subject;
   std::string reason;
-  Epoch epoch;        // of the cluster's map
-  EventIds ids = {};  // of what the event is about
+  Epoch epoch;                                      // of the cluster's map
+  EventIds ids = {};                                // of what the event is about
+  std::shared_ptr<const CallFacts> call = nullptr;  // as in LogEvent
 };
 
 // Save the state, then hand in Persisted with the number. At most one is under way.

@@ -3,6 +3,7 @@
 #define SHOAL_SCHEDULER_MACHINE_SCHEDULER_EVENTS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 
@@ -21,6 +22,7 @@ struct RequestArrived {
   RequestHandle handle;
   Request request;
   Caller caller = {};
+  std::string from = {};  // address of the caller's connection; empty: not known
 };
 // The caller hung up: the handle is forgotten and gets no reply.
 struct RequestCancelled {
@@ -32,6 +34,7 @@ struct WatchOpened {
   JobRank rank;             // of the process that follows its job
   Incarnation incarnation;  // of that process; 0: it is no rank
   Caller caller = {};
+  std::string from = {};  // as above
 };
 struct EventsOpened {
   WatcherId watcher;
@@ -49,16 +52,22 @@ struct Persisted {
   uint64_t took_ns = 0;
 };
 
+// A call that the control host has refused before it read the message, since the caller may not make it.
+struct CallRefused {
+  CallFacts call;
+};
+
 // What the insight machine has found, for operators. It gets a number among the events, and decides nothing.
 struct Observed {
   EventKind kind = EventKind::kRankSlow;
   std::string subject;
   std::string reason;
   EventIds ids = {};
+  std::shared_ptr<const CallFacts> call = nullptr;  // as in LogEvent
 };
 
 using SchedulerEvent =
-    std::variant<RequestArrived, RequestCancelled, WatchOpened, EventsOpened, StreamClosed, Persisted>;
+    std::variant<RequestArrived, RequestCancelled, WatchOpened, EventsOpened, StreamClosed, Persisted, CallRefused>;
 
 }  // namespace shoal::scheduler
 

@@ -157,7 +157,11 @@ void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions
 }
 
 void SchedulerMachine::OnEvent(const Observed& event, Now now, SchedulerActions* actions) {
-  decisions_.Record(event.kind, event.subject, event.reason, now, event.ids);
+  if (event.call != nullptr) {
+    decisions_.RecordCall(event, now);
+  } else {
+    decisions_.Record(event.kind, event.subject, event.reason, now, event.ids);
+  }
   HandOut(now, actions);
 }
 

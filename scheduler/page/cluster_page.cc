@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/log_event.h"
 #include "proto/scheduler_channel.h"
 #include "proto/status_pages.h"
 #include "proto/status_text.h"
@@ -106,6 +107,8 @@ absl::StatusOr<std::string> ClusterPage::Ask() {
   const auto reader = status_->ListEvents(&context, v1::ListEventsRequest());
   std::deque<v1::Event> events;
   for (v1::Event event; reader->Read(&event);) {
+    // Of a job that begins there are many, and what follows from them has events of its own.
+    if (event.kind() == EventKey(EventKind::kCallMade)) continue;
     events.push_back(event);
     if (events.size() > kNewestEvents) events.pop_front();
   }

@@ -2,12 +2,6 @@
 
 namespace shoal::scheduler {
 
-Caller GrpcCalls::CallerOf(const grpc::ServerContextBase& context) const {
-  if (doorkeeper_ == nullptr) return {};
-  const absl::StatusOr<Caller> caller = doorkeeper_->CallerOf(*context.auth_context(), context.client_metadata());
-  return caller.ok() ? *caller : Caller{.identity = "unknown"};
-}
-
 absl::Status GrpcCalls::CheckRoom() const {
   if (!closed_.ok()) return closed_;
   if (queue_.size() < kMaxQueuedEvents && calls_.size() < kMaxOpenCalls) return absl::OkStatus();
@@ -20,13 +14,20 @@ void GrpcCalls::Push(SchedulerEvent event) {
 }
 
 absl::Status GrpcCalls::AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle,
-                                Caller caller) {
+                                CallOrigin origin) {
   const MutexLock guard(mutex_);
   if (absl::Status status = CheckRoom(); !status.ok()) return status;
   *handle = RequestHandle(next_number_++);
   calls_[*handle] = std::move(call);
-  Push(RequestArrived{*handle, std::move(request), std::move(caller)});
+  Push(RequestArrived{*handle, std::move(request), std::move(origin.caller), std::move(origin.from)});
   return absl::OkStatus();
+}
+
+bool GrpcCalls::AddRefusal(const CallFacts& call) {
+  const MutexLock guard(mutex_);
+  if (!CheckRoom().ok()) return false;
+  Push(CallRefused{call});
+  return true;
 }
 
 std::shared_ptr<PendingCall> GrpcCalls::TakeCall(RequestHandle handle) {

@@ -6,6 +6,7 @@
 #define SHOAL_SCHEDULER_RPC_GRPC_CALLS_H_
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -50,12 +51,17 @@ class OpenStream {
 class GrpcCalls {
  public:
   // `doorkeeper`: null, or who asks callers for their identity; outlives this.
-  explicit GrpcCalls(const Doorkeeper* doorkeeper = nullptr) : doorkeeper_(doorkeeper) {}
+  explicit GrpcCalls(Doorkeeper* doorkeeper = nullptr) : doorkeeper_(doorkeeper) {}
 
-  // Who makes a call that the doorkeeper has let in.
-  Caller CallerOf(const grpc::ServerContextBase& context) const;
+  // Who makes a call. Not OK: refuse the caller with it at once.
+  absl::StatusOr<CallOrigin> Admit(const grpc::ServerContextBase& context, absl::string_view method) const {
+    return Doorkeeper::Admit(doorkeeper_, context, method);
+  }
   // Takes a request in. Not OK: refuse the caller with it at once.
-  absl::Status AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle, Caller caller = {});
+  absl::Status AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle,
+                       CallOrigin origin = {});
+  // The loop is to tell that the doorkeeper has refused a call. False: there is no room for it.
+  bool AddRefusal(const CallFacts& call);
   // The handle's call, which the caller now has to finish; nullptr: it was taken already.
   std::shared_ptr<PendingCall> TakeCall(RequestHandle handle);
   // As TakeCall, and the loop is told that no caller waits any more.
@@ -77,7 +83,7 @@ class GrpcCalls {
   absl::Status CheckRoom() const SHOAL_REQUIRES(mutex_);
   void Push(SchedulerEvent event) SHOAL_REQUIRES(mutex_);
 
-  const Doorkeeper* const doorkeeper_;
+  Doorkeeper* const doorkeeper_;
   Mutex mutex_;
   std::deque<SchedulerEvent> queue_ SHOAL_GUARDED_BY(mutex_);
   std::map<RequestHandle, std::shared_ptr<PendingCall>> calls_ SHOAL_GUARDED_BY(mutex_);
@@ -87,24 +93,38 @@ class GrpcCalls {
   uint64_t next_number_ SHOAL_GUARDED_BY(mutex_) = 1;
 };
 
+// gRPC gets messages as bytes, and gives them so: what a caller sends is parsed when the doorkeeper has let him in.
+template <typename Message>
+grpc::Status ParseMessage(const grpc::ByteBuffer& bytes, Message* message) {
+  grpc::ByteBuffer taken = bytes;  // shares them
+  return grpc::SerializationTraits<Message>::Deserialize(&taken, message);
+}
+template <typename Message>
+grpc::Status SerializeMessage(const Message& message, grpc::ByteBuffer* bytes) {
+  bytes->Clear();
+  bool own_buffer = false;
+  return grpc::SerializationTraits<Message>::Serialize(message, bytes, &own_buffer);
+}
+
 // gRPC's side of a unary call with this response message.
 template <typename Message>
 class UnaryCall : public grpc::ServerUnaryReactor,
                   public PendingCall,
                   public std::enable_shared_from_this<UnaryCall<Message>> {
  public:
-  UnaryCall(GrpcCalls* calls, Message* message) : calls_(calls), message_(message) {}
+  UnaryCall(GrpcCalls* calls, grpc::ByteBuffer* answer) : calls_(calls), answer_(answer) {}
 
-  void Begin(Request request, Caller caller) {
+  void Begin(Request request, CallOrigin origin) {
     self_ = this->shared_from_this();
-    const absl::Status status = calls_->AddCall(self_, std::move(request), &handle_, std::move(caller));
+    const absl::Status status = calls_->AddCall(self_, std::move(request), &handle_, std::move(origin));
     if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 
   void Complete(const absl::StatusOr<Response>& response) override {
     if (response.ok()) {
-      std::visit([this](const auto& value) { Fill(value); }, *response);
-      Finish(grpc::Status::OK);
+      Message message;
+      std::visit([&message](const auto& value) { Fill(value, &message); }, *response);
+      Finish(SerializeMessage(message, answer_));
     } else {
       Finish(ToGrpcStatus(response.status()));
     }
@@ -112,8 +132,8 @@ class UnaryCall : public grpc::ServerUnaryReactor,
 
  private:
   template <typename Value>
-  void Fill(const Value& value) {
-    if constexpr (requires { ToMessage(value, message_); }) ToMessage(value, message_);
+  static void Fill(const Value& value, Message* message) {
+    if constexpr (requires { ToMessage(value, message); }) ToMessage(value, message);
   }
 
   void OnCancel() override {
@@ -122,14 +142,14 @@ class UnaryCall : public grpc::ServerUnaryReactor,
   void OnDone() override { self_.reset(); }
 
   GrpcCalls* const calls_;
-  Message* const message_;
+  grpc::ByteBuffer* const answer_;
   RequestHandle handle_;
   std::shared_ptr<UnaryCall> self_;  // until gRPC is done
 };
 
 // gRPC's side of a stream: one write at a time, then the next message that the subclass has.
 template <typename Message>
-class StreamCall : public grpc::ServerWriteReactor<Message>,
+class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                    public OpenStream,
                    public std::enable_shared_from_this<StreamCall<Message>> {
  public:
@@ -161,8 +181,8 @@ class StreamCall : public grpc::ServerWriteReactor<Message>,
     {
       const MutexLock guard(mutex_);
       if (writing_ || finished_) return;
-      message_.Clear();
-      if (!cancelled_ && TakeNext(&message_)) {
+      Message message;
+      if (!cancelled_ && TakeNext(&message) && SerializeMessage(message, &bytes_).ok()) {
         writing_ = write = true;
       } else if (cancelled_ || ending_.has_value()) {
         finished_ = true;
@@ -171,7 +191,7 @@ class StreamCall : public grpc::ServerWriteReactor<Message>,
         return;
       }
     }
-    write ? this->StartWrite(&message_) : this->Finish(status);
+    write ? this->StartWrite(&bytes_) : this->Finish(status);
   }
 
   Mutex mutex_;
@@ -199,7 +219,7 @@ class StreamCall : public grpc::ServerWriteReactor<Message>,
 
   GrpcCalls* const calls_;
   WatcherId watcher_;
-  Message message_;  // the one that is being written
+  grpc::ByteBuffer bytes_;  // that are being written
   bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
   bool cancelled_ SHOAL_GUARDED_BY(mutex_) = false;
   bool finished_ SHOAL_GUARDED_BY(mutex_) = false;

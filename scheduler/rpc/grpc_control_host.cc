@@ -18,6 +18,7 @@
 namespace shoal::scheduler {
 namespace {
 
+using grpc::ByteBuffer;
 using grpc::CallbackServerContext;
 
 // What is kept of who registers or joins. A worker's process gets no keys of servers, which would open other tenants'
@@ -35,146 +36,130 @@ Asked WithCaller(const Caller& caller, Asked request) {
   return request;
 }
 
-template <typename Message, typename RequestMessage>
-grpc::ServerUnaryReactor* BeginCall(GrpcCalls* calls, const CallbackServerContext* context,
-                                    const RequestMessage* request, Message* response) {
-  const auto call = std::make_shared<UnaryCall<Message>>(calls, response);
-  Caller caller = calls->CallerOf(*context);
-  Request asked = WithCaller(caller, FromMessage(*request));
-  call->Begin(std::move(asked), std::move(caller));
+// A call that ends before it has begun.
+template <typename Reactor>
+class UnbegunCall : public Reactor {
+ public:
+  explicit UnbegunCall(const grpc::Status& why) { this->Finish(why); }
+  void OnDone() override { delete this; }
+};
+using Stream = grpc::ServerWriteReactor<ByteBuffer>;
+
+template <typename Asked, typename Answer>
+grpc::ServerUnaryReactor* BeginCall(GrpcCalls* calls, const char* method, CallbackServerContext* context,
+                                    const ByteBuffer* request, ByteBuffer* answer) {
+  absl::StatusOr<CallOrigin> origin = calls->Admit(*context, method);
+  if (!origin.ok()) return new UnbegunCall<grpc::ServerUnaryReactor>(ToGrpcStatus(origin.status()));
+  Asked message;
+  if (const grpc::Status parsed = ParseMessage(*request, &message); !parsed.ok()) {
+    return new UnbegunCall<grpc::ServerUnaryReactor>(parsed);
+  }
+  const auto call = std::make_shared<UnaryCall<Answer>>(calls, answer);
+  Request asked = WithCaller(origin->caller, FromMessage(message));
+  call->Begin(std::move(asked), *std::move(origin));
   return call.get();
 }
 
-class SchedulerService : public v1::Scheduler::CallbackService {
- public:
-  explicit SchedulerService(GrpcCalls* calls) : calls_(calls) {}
+WatchOpened Opened(const v1::WatchRequest& request, const CallOrigin& origin) {
+  return {.watcher = WatcherId(),
+          .job = JobId(request.job_id()),
+          .rank = JobRank(request.rank()),
+          .incarnation = Incarnation(request.incarnation()),
+          .caller = origin.caller,
+          .from = origin.from};
+}
+EventsOpened Opened(const v1::ListEventsRequest& request, const CallOrigin&) {
+  return {.watcher = WatcherId(), .follow = request.follow(), .after_sequence = request.after_sequence()};
+}
 
-  grpc::ServerUnaryReactor* RegisterServer(CallbackServerContext* context, const v1::RegisterServerRequest* request,
-                                           v1::RegisterServerResponse* response) override {
-    return BeginCall(calls_, context, request, response);
+template <typename Asked, typename Opening>
+Stream* BeginStream(GrpcCalls* calls, const char* method, CallbackServerContext* context, const ByteBuffer* request) {
+  const absl::StatusOr<CallOrigin> origin = calls->Admit(*context, method);
+  if (!origin.ok()) return new UnbegunCall<Stream>(ToGrpcStatus(origin.status()));
+  Asked message;
+  if (const grpc::Status parsed = ParseMessage(*request, &message); !parsed.ok()) {
+    return new UnbegunCall<Stream>(parsed);
   }
-  grpc::ServerUnaryReactor* HeartbeatServer(CallbackServerContext* context, const v1::HeartbeatServerRequest* request,
-                                            v1::HeartbeatServerResponse* response) override {
-    return BeginCall(calls_, context, request, response);
+  const auto stream = std::make_shared<Opening>(calls);
+  stream->Begin(Opened(message, *origin));
+  return stream.get();
+}
+
+// As the classes that protoc makes of a service, whose handlers get bytes ("raw callback"): they need a class each for
+// every method. Methods are named in full.
+class ByteService : public grpc::Service {
+ public:
+  explicit ByteService(GrpcCalls* calls) : calls_(calls) {}
+
+ protected:
+  template <typename Asked, typename Answer>
+  void Add(const char* method) {
+    Add(method, grpc::internal::RpcMethod::NORMAL_RPC,
+        new grpc::internal::CallbackUnaryHandler<ByteBuffer, ByteBuffer>(
+            [calls = calls_, method](CallbackServerContext* context, const ByteBuffer* request, ByteBuffer* answer) {
+              return BeginCall<Asked, Answer>(calls, method, context, request, answer);
+            }));
   }
-  grpc::ServerUnaryReactor* DeregisterServer(CallbackServerContext* context, const v1::DeregisterServerRequest* request,
-                                             v1::DeregisterServerResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* JoinJob(CallbackServerContext* context, const v1::JoinJobRequest* request,
-                                    v1::JoinJobResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* JoinGroup(CallbackServerContext* context, const v1::JoinGroupRequest* request,
-                                      v1::JoinGroupResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* CloseGroups(CallbackServerContext* context, const v1::CloseGroupsRequest* request,
-                                        v1::CloseGroupsResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* HeartbeatWorker(CallbackServerContext* context, const v1::HeartbeatWorkerRequest* request,
-                                            v1::HeartbeatWorkerResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* LeaveJob(CallbackServerContext* context, const v1::LeaveJobRequest* request,
-                                     v1::LeaveJobResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* GetTicket(CallbackServerContext* context, const v1::GetTicketRequest* request,
-                                      v1::GetTicketResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* ReportServer(CallbackServerContext* context, const v1::ReportServerRequest* request,
-                                         v1::ReportServerResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* SendTrace(CallbackServerContext* context, const v1::SendTraceRequest* request,
-                                      v1::SendTraceResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* SendFlightRecord(CallbackServerContext* context, const v1::SendFlightRecordRequest* request,
-                                             v1::SendFlightRecordResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerWriteReactor<v1::WatchResponse>* Watch(CallbackServerContext* context,
-                                                     const v1::WatchRequest* request) override {
-    const auto stream = std::make_shared<WatchStream>(calls_);
-    stream->Begin(WatchOpened{WatcherId(), JobId(request->job_id()), JobRank(request->rank()),
-                              Incarnation(request->incarnation()), calls_->CallerOf(*context)});
-    return stream.get();
+  template <typename Asked, typename Opening>
+  void AddStream(const char* method) {
+    Add(method, grpc::internal::RpcMethod::SERVER_STREAMING,
+        new grpc::internal::CallbackServerStreamingHandler<ByteBuffer, ByteBuffer>(
+            [calls = calls_, method](CallbackServerContext* context, const ByteBuffer* request) {
+              return BeginStream<Asked, Opening>(calls, method, context, request);
+            }));
   }
 
  private:
+  void Add(const char* method, grpc::internal::RpcMethod::RpcType type, grpc::internal::MethodHandler* handler) {
+    AddMethod(new grpc::internal::RpcServiceMethod(method, type, nullptr));
+    MarkMethodRawCallback(count_++, handler);
+  }
+
   GrpcCalls* const calls_;
+  int count_ = 0;
 };
 
-class StatusService : public v1::Status::CallbackService {
+class SchedulerService : public ByteService {
  public:
-  explicit StatusService(GrpcCalls* calls) : calls_(calls) {}
-
-  grpc::ServerUnaryReactor* GetCluster(CallbackServerContext* context, const v1::GetClusterRequest* request,
-                                       v1::Cluster* response) override {
-    return BeginCall(calls_, context, request, response);
+  explicit SchedulerService(GrpcCalls* calls) : ByteService(calls) {
+    Add<v1::RegisterServerRequest, v1::RegisterServerResponse>("/shoal.v1.Scheduler/RegisterServer");
+    Add<v1::HeartbeatServerRequest, v1::HeartbeatServerResponse>("/shoal.v1.Scheduler/HeartbeatServer");
+    Add<v1::DeregisterServerRequest, v1::DeregisterServerResponse>("/shoal.v1.Scheduler/DeregisterServer");
+    Add<v1::JoinJobRequest, v1::JoinJobResponse>("/shoal.v1.Scheduler/JoinJob");
+    Add<v1::JoinGroupRequest, v1::JoinGroupResponse>("/shoal.v1.Scheduler/JoinGroup");
+    Add<v1::CloseGroupsRequest, v1::CloseGroupsResponse>("/shoal.v1.Scheduler/CloseGroups");
+    Add<v1::HeartbeatWorkerRequest, v1::HeartbeatWorkerResponse>("/shoal.v1.Scheduler/HeartbeatWorker");
+    Add<v1::LeaveJobRequest, v1::LeaveJobResponse>("/shoal.v1.Scheduler/LeaveJob");
+    Add<v1::GetTicketRequest, v1::GetTicketResponse>("/shoal.v1.Scheduler/GetTicket");
+    Add<v1::ReportServerRequest, v1::ReportServerResponse>("/shoal.v1.Scheduler/ReportServer");
+    Add<v1::SendTraceRequest, v1::SendTraceResponse>("/shoal.v1.Scheduler/SendTrace");
+    Add<v1::SendFlightRecordRequest, v1::SendFlightRecordResponse>("/shoal.v1.Scheduler/SendFlightRecord");
+    AddStream<v1::WatchRequest, WatchStream>("/shoal.v1.Scheduler/Watch");
   }
-  grpc::ServerUnaryReactor* ListServers(CallbackServerContext* context, const v1::ListServersRequest* request,
-                                        v1::ListServersResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* ListJobs(CallbackServerContext* context, const v1::ListJobsRequest* request,
-                                     v1::ListJobsResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* GetShardMap(CallbackServerContext* context, const v1::GetShardMapRequest* request,
-                                        v1::ShardMap* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* GetTrace(CallbackServerContext* context, const v1::GetTraceRequest* request,
-                                     v1::Trace* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* GetFlightRecords(CallbackServerContext* context, const v1::GetFlightRecordsRequest* request,
-                                             v1::FlightRecords* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerWriteReactor<v1::Event>* ListEvents(CallbackServerContext*,
-                                                  const v1::ListEventsRequest* request) override {
-    const auto stream = std::make_shared<EventStream>(calls_);
-    stream->Begin(EventsOpened{WatcherId(), request->follow(), request->after_sequence()});
-    return stream.get();
-  }
-
- private:
-  GrpcCalls* const calls_;
 };
 
-class AdminService : public v1::Admin::CallbackService {
+class StatusService : public ByteService {
  public:
-  explicit AdminService(GrpcCalls* calls) : calls_(calls) {}
+  explicit StatusService(GrpcCalls* calls) : ByteService(calls) {
+    Add<v1::GetClusterRequest, v1::Cluster>("/shoal.v1.Status/GetCluster");
+    Add<v1::ListServersRequest, v1::ListServersResponse>("/shoal.v1.Status/ListServers");
+    Add<v1::ListJobsRequest, v1::ListJobsResponse>("/shoal.v1.Status/ListJobs");
+    Add<v1::GetShardMapRequest, v1::ShardMap>("/shoal.v1.Status/GetShardMap");
+    Add<v1::GetTraceRequest, v1::Trace>("/shoal.v1.Status/GetTrace");
+    Add<v1::GetFlightRecordsRequest, v1::FlightRecords>("/shoal.v1.Status/GetFlightRecords");
+    AddStream<v1::ListEventsRequest, EventStream>("/shoal.v1.Status/ListEvents");
+  }
+};
 
-  grpc::ServerUnaryReactor* DrainServer(CallbackServerContext* context, const v1::DrainServerRequest* request,
-                                        v1::DrainServerResponse* response) override {
-    return BeginCall(calls_, context, request, response);
+class AdminService : public ByteService {
+ public:
+  explicit AdminService(GrpcCalls* calls) : ByteService(calls) {
+    Add<v1::DrainServerRequest, v1::DrainServerResponse>("/shoal.v1.Admin/DrainServer");
+    Add<v1::UndrainServerRequest, v1::UndrainServerResponse>("/shoal.v1.Admin/UndrainServer");
+    Add<v1::EvictServerRequest, v1::EvictServerResponse>("/shoal.v1.Admin/EvictServer");
+    Add<v1::AbortJobRequest, v1::AbortJobResponse>("/shoal.v1.Admin/AbortJob");
+    Add<v1::TraceJobRequest, v1::TraceJobResponse>("/shoal.v1.Admin/TraceJob");
   }
-  grpc::ServerUnaryReactor* UndrainServer(CallbackServerContext* context, const v1::UndrainServerRequest* request,
-                                          v1::UndrainServerResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* EvictServer(CallbackServerContext* context, const v1::EvictServerRequest* request,
-                                        v1::EvictServerResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* AbortJob(CallbackServerContext* context, const v1::AbortJobRequest* request,
-                                     v1::AbortJobResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-  grpc::ServerUnaryReactor* TraceJob(CallbackServerContext* context, const v1::TraceJobRequest* request,
-                                     v1::TraceJobResponse* response) override {
-    return BeginCall(calls_, context, request, response);
-  }
-
- private:
-  GrpcCalls* const calls_;
 };
 
 }  // namespace
@@ -203,12 +188,16 @@ class GrpcControlHost::Services {
     builder.RegisterService(&status_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return 0;
+    if (doorkeeper_ != nullptr) {
+      doorkeeper_->TellRefusalsTo([this](const CallFacts& call) { return calls_.AddRefusal(call); });
+    }
     SetServing();
     return port;
   }
 
   void Stop() {
     if (server_ == nullptr) return;
+    if (doorkeeper_ != nullptr) doorkeeper_->TellRefusalsTo(nullptr);
     if (auto* health = server_->GetHealthCheckService()) health->Shutdown();
     calls_.CloseAll(absl::UnavailableError("the scheduler is stopping"));
     server_->Shutdown(std::chrono::system_clock::now() + kStopPatience);

@@ -1,7 +1,9 @@
 """A cluster whose programs prove who they are by certificates. Real processes, certificates of the openssl command."""
 
+import json
 import pathlib
 import re
+import signal
 import subprocess
 
 import pytest
@@ -61,7 +63,8 @@ def test_a_job_trains_and_strangers_are_refused_by_name(secured: Cluster):
     assert stranger.returncode == 1
     said = f"{DOMAIN}/viewer (viewer) may not call /shoal.v1.Admin/AbortJob; it takes the role operator"
     assert said in stranger.stderr, stranger.stderr
-    scheduler.wait_for_line("call-refused: " + re.escape(said))
+    who = re.escape(f"{DOMAIN}/viewer (viewer)")
+    scheduler.wait_for_line(rf"call-refused {who}: AbortJob from 127.0.0.1:\d+: PERMISSION_DENIED: {re.escape(said)}")
     rank_of_another = secured.start_rank(0, 2, *authority.member("worker/speech"))
     assert f"{DOMAIN}/worker/speech (worker of tenant speech) may not act for job" in refusal(rank_of_another)
     server_of_nobody = secured.launch_server("--name", "beta", *worker)
@@ -178,11 +181,12 @@ def test_schedulers_pass_identities_on_and_log_in_to_etcd(secured: Cluster, tmp_
     login.write_text("root:secret\n")
     etcd.require_login("root", "secret")
     scheduler_files = authority.member("scheduler")
+    audits = [tmp_path / "first.json", tmp_path / "second.json"]
     store = ["--store", f"etcd://{etcd.address}/test", "--leader-lease", "2000", "--etcd-login", str(login)]
     store += ["--etcd-ca", str(authority.file)]
     addresses = []
-    for _ in range(2):
-        scheduler = secured.start_scheduler(*scheduler_files, *store)
+    for audit in audits:
+        scheduler = secured.start_scheduler(*scheduler_files, *store, "--audit-log", str(audit))
         addresses.append(secured.scheduler_address)
         scheduler.wait_for_line("leads, term|follows ")
     follower = addresses[1]
@@ -197,3 +201,65 @@ def test_schedulers_pass_identities_on_and_log_in_to_etcd(secured: Cluster, tmp_
     let_go_on(ranks)
     assert len(digests(ranks)) == 1
     assert "secret" not in secured.shoalctl_text("status")
+
+    secured.wait_until(lambda: audited(audits[1]), "the follower has told what it refused")
+    # The leader has what it was asked by way of the follower, and the follower what it has refused itself.
+    of_leader, of_follower = (audited(audit) for audit in audits)
+    joins = [line for line in of_leader if line["call"] == "JoinJob" and line["outcome"] == "ok"]
+    assert [line["object"] for line in sorted(joins, key=lambda line: line["object"])] == [
+        'job "test", rank 0',
+        'job "test", rank 1',
+    ]
+    for line in joins:
+        assert line["who"] == f"{DOMAIN}/worker/vision" and line["role"] == "worker of tenant vision"
+        assert re.fullmatch(r"127\.0\.0\.1:\d+ by way of 127\.0\.0\.1:\d+", line["from"])
+    foreign = [line for line in of_leader if line["event"] == "call-refused"]
+    assert {line["call"] for line in foreign} == {"JoinJob"} and foreign[0]["who"] == f"{DOMAIN}/worker/speech"
+    assert [(line["call"], line["who"]) for line in of_follower] == [("DrainServer", f"{DOMAIN}/viewer")]
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", of_follower[0]["from"])
+
+
+def audited(path: pathlib.Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+
+
+def test_each_change_is_a_line_of_the_audit_log_also_after_a_restart(secured: Cluster, tmp_path: pathlib.Path):
+    authority = secured.authority
+    audit = tmp_path / "audit.json"
+    state = tmp_path / "state"
+    options = [*authority.member("scheduler"), "--state-file", str(state), "--audit-log", str(audit)]
+    scheduler = secured.start_scheduler(*options)
+    secured.start_server("alpha", *authority.member("server"))
+    ranks = secured.start_ranks(2, *authority.member("worker/vision"))
+    digests(ranks)
+    assert secured.call_shoalctl("drain", "beta").returncode == 1
+    assert secured.call_as(authority.member("viewer"), "abort", "test").returncode == 1
+    assert secured.call_as(authority.member("viewer"), "status").returncode == 0
+    first = audited(audit)
+    scheduler.send(signal.SIGTERM)
+    assert scheduler.wait() == 0
+    secured.start_scheduler(*options, listen=secured.scheduler_address)
+    assert secured.call_shoalctl("evict", "alpha").returncode == 0
+    secured.wait_until(lambda: audited(audit)[-1]["call"] == "EvictServer", "the eviction is in the audit log")
+    lines = audited(audit)
+    assert lines[: len(first)] == first, "what the scheduler before has written stays"
+
+    def told(call: str) -> list[tuple[str, str, str]]:
+        of_call = [line for line in lines if line["call"] == call]
+        assert all(re.fullmatch(r"127\.0\.0\.1:\d+", line["from"]) for line in of_call)
+        return sorted((line["role"], line.get("object", ""), line["outcome"].partition(":")[0]) for line in of_call)
+
+    worker = "worker of tenant vision"
+    both_ranks = [(worker, f'job "test", rank {rank}', "ok") for rank in range(2)]
+    assert told("RegisterServer")[0] == ("server", 'server "alpha"', "ok")
+    assert told("JoinJob") == both_ranks
+    assert told("LeaveJob") == both_ranks
+    assert {role for role, _, outcome in told("JoinGroup") if outcome == "ok"} == {worker}
+    assert told("DrainServer") == [("operator", 'server "beta"', "NOT_FOUND")]
+    assert told("EvictServer") == [("operator", 'server "alpha"', "ok")]
+    assert told("AbortJob") == [("viewer", "", "PERMISSION_DENIED")]
+    assert not told("GetCluster") and not told("HeartbeatServer")
+    assert [line["event"] for line in lines if line["call"] == "AbortJob"] == ["call-refused"]
+    # Operators see the same without the file.
+    events = json.loads(secured.shoalctl_text("events", "--json", "--kind", "call"))["events"]
+    assert any("EvictServer" in event["reason"] and event["subject"].endswith("(operator)") for event in events)

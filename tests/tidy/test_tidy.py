@@ -80,7 +80,7 @@ MAY_INCLUDE = {
         "scheduler/loop",
     },
     "scheduler/config": {"core", "process", "program", "scheduler/store"},
-    "scheduler/page": {"metrics", "process", "proto"},
+    "scheduler/page": {"core", "metrics", "process", "proto"},
     "scheduler": {
         "core", "metrics", "process", "program", "proto", "scheduler/config", "scheduler/machine", "scheduler/page",
         "scheduler/rpc", "scheduler/store", "scheduler/leading",

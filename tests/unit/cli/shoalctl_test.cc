@@ -175,7 +175,7 @@ TEST_F(ShoalctlTest, JsonHasTheNamesOfTheProtoFiles) {
   EXPECT_THAT(events, AllOf(StartsWith("{\"events\":[{"), EndsWith("}]}\n")));
   google::protobuf::Struct document;
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(events, &document).ok()) << events;
-  EXPECT_EQ(document.fields().at("events").list_value().values_size(), 4);
+  EXPECT_EQ(document.fields().at("events").list_value().values_size(), 6);
   EXPECT_EQ(Ask({"events", "--json", "--kind", "job-failed"}).out, "{\"events\":[]}\n");
 }
 

@@ -339,12 +339,12 @@ TEST_F(SchedulerGrpcTest, EventsAreListedAndFollowed) {
   const auto listing = Context();
   const auto list = status_->ListEvents(listing.get(), v1::ListEventsRequest());
   EXPECT_THAT(read_kinds(list.get(), 100),
-              ::testing::ElementsAre("scheduler-started", "server-registered", "map-published"));
+              ::testing::ElementsAre("scheduler-started", "server-registered", "map-published", "call"));
   EXPECT_TRUE(list->Finish().ok());
 
   v1::ListEventsRequest request;
   request.set_follow(true);
-  request.set_after_sequence(3);
+  request.set_after_sequence(4);
   const auto following = Context();
   const auto follower = status_->ListEvents(following.get(), request);
   RegisterServer("b", 1002);

@@ -2,6 +2,7 @@
 #include "scheduler/insight/event_journal.h"
 
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -38,6 +39,28 @@ TEST(EventJournalTest, AJobThatNeverRestsLeavesTheOthersTheirEvents) {
   for (size_t i = 0; i < 3 * kMaxEventsKept; ++i) append(9);
   EXPECT_LE(kept()[JobId(9)].size(), kept()[JobId(8)].size() + 1);
   EXPECT_EQ(kept()[JobId(7)].size(), 3u);
+}
+
+TEST(EventJournalTest, CallsWashNothingElseAway) {
+  EventJournal journal;
+  SchedulerActions actions;
+  uint64_t sequence = 0;
+  for (uint64_t job = 1; job <= 3; ++job) {
+    journal.Keep({.sequence = ++sequence, .kind = EventKind::kJobStarted, .ids = {.job = JobId(job)}}, &actions);
+  }
+  const auto call = std::make_shared<const CallFacts>();
+  for (size_t i = 0; i < 3 * kMaxEventsKept; ++i) {
+    const JobId job(1 + i % 3);  // of any of them
+    journal.Keep({.sequence = ++sequence, .kind = EventKind::kCallMade, .ids = {.job = job}, .call = call}, &actions);
+  }
+  actions.clear();
+  journal.Open({}, &actions);
+  std::vector<uint64_t> started;
+  for (const SchedulerAction& action : actions) {
+    const auto* const sent = std::get_if<SendEvent>(&action);
+    if (sent != nullptr && sent->event.kind == EventKind::kJobStarted) started.push_back(sent->event.sequence);
+  }
+  EXPECT_EQ(started, (std::vector<uint64_t>{1, 2, 3}));
 }
 
 TEST(EventJournalTest, OfManyJobsTheNewestEventsAreKept) {

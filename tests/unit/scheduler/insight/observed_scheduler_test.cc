@@ -106,7 +106,7 @@ TEST(ObservedSchedulerTest, TheMembershipDecidesTheSameWhetherSomebodyLooksOnOrN
   for (const auto& [request, status] : alone.answers) EXPECT_EQ(observed.answers.at(request), status);
   std::vector<std::string> of_membership = observed.events;
   std::erase_if(of_membership, [](const std::string& kind) {
-    return kind == "rank-slow" || kind == "rank-slow-no-more" || kind == "job-traced";
+    return kind == "rank-slow" || kind == "rank-slow-no-more" || kind == "job-traced" || kind == "call";
   });
   EXPECT_EQ(of_membership, alone.events);
 }

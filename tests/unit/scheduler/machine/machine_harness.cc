@@ -135,7 +135,7 @@ void MachineHarness::Take(const SchedulerActions& actions) {
     } else if (const auto* close = std::get_if<CloseStream>(&action)) {
       closed_[close->watcher] = close->status;
     } else if (const auto* recorded = std::get_if<EventRecorded>(&action)) {
-      events_.push_back(recorded->event);
+      (recorded->event.call == nullptr ? events_ : calls_).push_back(recorded->event);
     }
   }
   if (save_at_once_ && save_.has_value()) FinishSave();

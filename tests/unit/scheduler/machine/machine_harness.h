@@ -75,7 +75,8 @@ class MachineHarness {
   std::vector<SendWatch>& watched(WatcherId watcher) { return watched_[watcher]; }
   const std::map<WatcherId, absl::Status>& closed() const { return closed_; }
   const std::map<WatcherId, std::vector<EventRecord>>& followed() const { return followed_; }
-  const std::vector<EventRecord>& events() const { return events_; }
+  const std::vector<EventRecord>& events() const { return events_; }  // but those that tell of calls
+  const std::vector<EventRecord>& calls() const { return calls_; }    // told of by events
 
   std::vector<std::string> EventKinds() const;
 
@@ -97,6 +98,7 @@ class MachineHarness {
   std::map<WatcherId, std::vector<EventRecord>> followed_;
   std::map<WatcherId, absl::Status> closed_;
   std::vector<EventRecord> events_;
+  std::vector<EventRecord> calls_;
   size_t saves_ = 0;
 };
 

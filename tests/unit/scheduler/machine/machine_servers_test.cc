@@ -522,23 +522,24 @@ TEST(MachineEventsTest, BacklogThenFollow) {
   harness.Ask<ServerRegistered>(Server("a", 11, 1));
   harness.StepEvent(EventsOpened{WatcherId(900), false, 0});
   const auto& backlog = harness.followed().at(WatcherId(900));
-  ASSERT_EQ(backlog.size(), 3u);
+  ASSERT_EQ(backlog.size(), 4u);
   EXPECT_EQ(backlog[0].kind, EventKind::kSchedulerStarted);
   EXPECT_EQ(backlog[1].kind, EventKind::kServerRegistered);
   EXPECT_EQ(backlog[2].kind, EventKind::kMapPublished);
   EXPECT_EQ(backlog[2].epoch, Epoch(1));
   EXPECT_EQ(backlog[2].sequence, 3u);
+  EXPECT_EQ(backlog[3].kind, EventKind::kCallMade);
   EXPECT_TRUE(harness.closed().at(WatcherId(900)).ok());
 
   harness.StepEvent(EventsOpened{WatcherId(901), true, 2});
   harness.Ask<ServerRegistered>(Server("b", 12, 2));
   const auto& followed = harness.followed().at(WatcherId(901));
-  ASSERT_EQ(followed.size(), 3u);
+  ASSERT_EQ(followed.size(), 5u);
   EXPECT_EQ(followed[0].sequence, 3u);
-  EXPECT_EQ(followed[2].sequence, 5u);
+  EXPECT_EQ(followed[4].sequence, 7u);
   harness.StepEvent(StreamClosed{WatcherId(901)});
   harness.Ask<ServerRegistered>(Server("c", 13, 3));
-  EXPECT_EQ(followed.size(), 3u);
+  EXPECT_EQ(followed.size(), 5u);
 }
 
 TEST(MachineEventsTest, ClosedWatchersGetNoMore) {

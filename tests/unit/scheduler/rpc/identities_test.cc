@@ -7,17 +7,21 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/call_pace.h"
 #include "core/permissions.h"
 #include "core/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "process/mutex.h"
 #include "proto/cluster_keys.h"
 #include "proto/credentials.h"
 #include "proto/scheduler_channel.h"
@@ -104,7 +108,9 @@ class IdentitiesTest : public ::testing::Test {
 
   void Start() {
     auto scheduler = Scheduler::Start(config_, [this](const LogEvent& event) {
+      const MutexLock lock(mutex_);
       if (event.kind == EventKind::kCallRefused) refusals_.push_back(event.text);
+      if (event.call != nullptr) calls_.push_back(*event.call);
     });
     ASSERT_TRUE(scheduler.ok()) << scheduler.status();
     scheduler_ = *std::move(scheduler);
@@ -150,8 +156,25 @@ class IdentitiesTest : public ::testing::Test {
     return status;
   }
 
+  // Those of this kind that were told of, once there are so many.
+  std::vector<CallFacts> CallsOf(const std::string& call, size_t count) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (true) {
+      std::vector<CallFacts> found;
+      {
+        const MutexLock lock(mutex_);
+        std::ranges::copy_if(calls_, std::back_inserter(found),
+                             [&](const CallFacts& each) { return each.call == call; });
+      }
+      if (found.size() >= count || std::chrono::steady_clock::now() > deadline) return found;
+      std::this_thread::yield();
+    }
+  }
+
   MadeAuthority authority_;
   SchedulerConfig config_;
+  Mutex mutex_;
+  std::vector<CallFacts> calls_;
   std::vector<std::string> refusals_;
   std::unique_ptr<Scheduler> scheduler_;
   std::string address_;
@@ -402,6 +425,68 @@ TEST_F(IdentitiesTest, AServerIsOfWhoRegisteredIt) {
   EXPECT_TRUE(first->DeregisterServer(Context().get(), deregister, &gone).ok());
 }
 
+TEST_F(IdentitiesTest, EachChangeAndEachRefusalIsToldOnceWithItsCaller) {
+  Start();
+  v1::DrainServerRequest drain;
+  drain.set_name("beta");
+  v1::DrainServerResponse drained;
+  const auto operators = v1::Admin::NewStub(ChannelOf("operator"));
+  EXPECT_EQ(operators->DrainServer(Context().get(), drain, &drained).error_code(), grpc::StatusCode::NOT_FOUND);
+  v1::JoinJobResponse joined;
+  ASSERT_TRUE(v1::Scheduler::NewStub(ChannelOf("worker/a"))->JoinJob(Context().get(), Joining("gpt", 7), &joined).ok());
+  EXPECT_TRUE(Call(ChannelOf("viewer"), "/shoal.v1.Status/GetCluster").ok());
+  EXPECT_FALSE(Call(ChannelOf("viewer"), "/shoal.v1.Admin/AbortJob").ok());
+  EXPECT_FALSE(Call(ChannelOf(authority_.Issue("URI:spiffe://a.example/ns/x")), "/shoal.v1.Admin/EvictServer").ok());
+
+  const std::vector<CallFacts> drains = CallsOf("DrainServer", 1);
+  ASSERT_EQ(drains.size(), 1u);
+  EXPECT_EQ(drains[0].who, std::string(kDomain) + "operator");
+  EXPECT_EQ(drains[0].role, "operator");
+  EXPECT_THAT(drains[0].from, AllOf(HasSubstr("127.0.0.1:"), Not(HasSubstr("way"))));
+  EXPECT_EQ(drains[0].object, "server \"beta\"");
+  EXPECT_THAT(drains[0].outcome, HasSubstr("NOT_FOUND: "));
+  EXPECT_FALSE(drains[0].is_refused);
+  const std::vector<CallFacts> joins = CallsOf("JoinJob", 1);
+  ASSERT_EQ(joins.size(), 1u);
+  EXPECT_EQ(joins[0].outcome, "ok");
+  const std::vector<CallFacts> aborts = CallsOf("AbortJob", 1);
+  ASSERT_EQ(aborts.size(), 1u);
+  EXPECT_EQ(aborts[0].who, std::string(kDomain) + "viewer");
+  EXPECT_THAT(aborts[0].from, HasSubstr("127.0.0.1:"));
+  EXPECT_TRUE(aborts[0].is_refused);
+  const std::vector<CallFacts> evictions = CallsOf("EvictServer", 1);
+  ASSERT_EQ(evictions.size(), 1u);
+  EXPECT_EQ(evictions[0].who, "spiffe://a.example/ns/x");
+  EXPECT_EQ(evictions[0].role, "");
+  EXPECT_THAT(evictions[0].from, HasSubstr("127.0.0.1:"));
+  EXPECT_TRUE(CallsOf("GetCluster", 0).empty());
+
+  // Refusals are events of the journal as well.
+  v1::ListEventsRequest listing;
+  const auto context = Context();
+  const auto events = v1::Status::NewStub(ChannelOf("viewer"))->ListEvents(context.get(), listing);
+  size_t refusals = 0;
+  for (v1::Event event; events->Read(&event);) refusals += event.kind() == "call-refused" ? 1 : 0;
+  EXPECT_EQ(refusals, 2u);
+}
+
+TEST_F(IdentitiesTest, AFloodOfRefusedCallsIsBoundedInLogAndAudit) {
+  Start();
+  const auto viewer = ChannelOf("viewer");
+  for (uint32_t i = 0; i < 3 * kMostRefusedCallsAMinute; ++i) Call(viewer, "/shoal.v1.Admin/AbortJob");
+  EXPECT_FALSE(Call(viewer, "/shoal.v1.Admin/DrainServer").ok());
+  ASSERT_EQ(CallsOf("DrainServer", 1).size(), 1u);
+  EXPECT_EQ(CallsOf("AbortJob", 0).size(), kMostRefusedCallsAMinute);
+}
+
+TEST_F(IdentitiesTest, AnIdentityWithOtherCharactersThanNamesHasNoRole) {
+  Start();
+  const grpc::Status status =
+      Call(ChannelOf(authority_.Issue("URI:spiffe://a.example/shoal/worker/a%1b")), "/shoal.v1.Scheduler/JoinJob");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("has no role"), HasSubstr("has '%' after"), HasSubstr("ASCII")));
+}
+
 TEST_F(IdentitiesTest, AFollowerPassesTheIdentityOn) {
   Start();
   const absl::StatusOr<Credentials> credentials =
@@ -420,6 +505,24 @@ TEST_F(IdentitiesTest, AFollowerPassesTheIdentityOn) {
   EXPECT_THAT(status.error_message(), HasSubstr("worker of tenant b"));
   EXPECT_TRUE(Call(ChannelOf("viewer"), "/shoal.v1.Status/GetCluster").ok());
   EXPECT_EQ(Call(ChannelOf("viewer"), "/shoal.v1.Admin/AbortJob").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+
+  const std::vector<CallFacts> joins = CallsOf("JoinJob", 2);
+  ASSERT_EQ(joins.size(), 2u);
+  EXPECT_EQ(joins[0].who, std::string(kDomain) + "worker/a");
+  EXPECT_EQ(joins[1].who, std::string(kDomain) + "worker/b");
+  EXPECT_TRUE(joins[1].is_refused);
+  for (const CallFacts& join : joins) EXPECT_THAT(join.from, ::testing::ContainsRegex("^127.*:[0-9]+ by way of 127"));
+}
+
+TEST_F(IdentitiesTest, OnlyASchedulerSaysWhereACallComesFrom) {
+  Start();
+  const auto context = Context();
+  context->AddMetadata(Doorkeeper::kFromKey, "192.0.2.1:80");
+  v1::JoinJobResponse joined;
+  ASSERT_TRUE(v1::Scheduler::NewStub(ChannelOf("worker/a"))->JoinJob(context.get(), Joining("gpt", 7), &joined).ok());
+  const std::vector<CallFacts> joins = CallsOf("JoinJob", 1);
+  ASSERT_EQ(joins.size(), 1u);
+  EXPECT_THAT(joins[0].from, AllOf(HasSubstr("127.0.0.1:"), Not(HasSubstr("192.0.2.1"))));
 }
 
 TEST_F(IdentitiesTest, OnlyASchedulerSpeaksForOthers) {
