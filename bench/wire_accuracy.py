@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What rounding on the wire costs in training: the digits and the GPT example with float32, bf16, int8 and int8 with
-error feedback, from several seeds each.
+"""What rounding on the wire costs in training: the digits and the GPT example with float32, bf16, int8 and fp8, these
+with error feedback too, from several seeds each.
 
-`bench/wire_accuracy.py` after `make build`; half an hour. Four ranks, whose gradients an in-process server sums.
+`bench/wire_accuracy.py` after `make build`; an hour. Four ranks, whose gradients an in-process server sums.
 Nothing is timed, so others may be busy on this machine. Writes bench/results/wire-accuracy_DATE.json, a page and a
 picture of the losses. Exit status 1 if the loss of a wire is outside of float32's own seeds by more than their spread.
 """
@@ -33,6 +33,8 @@ WIRES = {
     "bf16": {"SHOAL_WIRE": "bf16"},
     "int8": {"SHOAL_WIRE": "int8"},
     "int8 with error feedback": {"SHOAL_WIRE": "int8", "SHOAL_ERROR_FEEDBACK": "1"},
+    "fp8": {"SHOAL_WIRE": "fp8"},
+    "fp8 with error feedback": {"SHOAL_WIRE": "fp8", "SHOAL_ERROR_FEEDBACK": "1"},
 }
 LAST = 0.1  # of the steps, whose mean loss is the loss of a run
 

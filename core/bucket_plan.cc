@@ -27,7 +27,7 @@ absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, WireCodec code
     return absl::InvalidArgumentError(absl::StrCat("the chunk size of ", max_chunk_bytes, " bytes is not between ",
                                                    kMinChunkBytes, " and ", kMaxChunkBytes));
   }
-  // The second bound is the smaller one where bytes of a chunk are left over, as of int8 blocks.
+  // The second bound is the smaller one where bytes of a chunk are left over, as of blocks.
   const uint64_t most_elements =
       std::min(codec.ElementsIn(kMaxBucketBytes), codec.ElementsIn(kSmallestChosenChunkBytes) * kMaxChunksPerBucket);
   if (element_count > most_elements) {

@@ -1,6 +1,7 @@
 // Element types and reduce operations that the servers understand, with their numbers on the wire.
 //
 // The numbers are part of the wire format and of the public C header (worker/include/shoal/worker.h): never renumber.
+// The next one is 11: 10 is a type that only the wire has (core/wire_format.h).
 #ifndef SHOAL_CORE_DTYPE_H_
 #define SHOAL_CORE_DTYPE_H_
 

@@ -139,7 +139,7 @@ FrameHeaderBytes EncodeHeader(const FrameHeader& header) {
       .Put(kMagic)
       .Put(kWireVersion)
       .Put(static_cast<uint8_t>(header.type))
-      .Put(static_cast<uint8_t>(header.codec.wire_type()))
+      .Put(header.codec.type_number())
       .Put(static_cast<uint8_t>(header.reduce_op))
       .Put(header.group.value())
       .Put(header.epoch.value())
@@ -192,10 +192,9 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
                                                       ": run the same release on workers and servers"));
   }
   const uint8_t type = reader.Get<uint8_t>();
-  const std::optional<DataType> dtype = DataTypeFromWire(reader.Get<uint8_t>());
+  const uint8_t type_number = reader.Get<uint8_t>();
   const std::optional<ReduceOp> reduce_op = ReduceOpFromWire(reader.Get<uint8_t>());
   if (!IsFrameType(type)) return absl::InvalidArgumentError("the frame's type is unknown");
-  if (!dtype.has_value()) return absl::InvalidArgumentError("the frame's dtype is unknown");
   if (!reduce_op.has_value()) return absl::InvalidArgumentError("the frame's reduce op is unknown");
   FrameHeader header;
   header.type = static_cast<FrameType>(type);
@@ -217,8 +216,9 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   if (!IsRefusal(refusal)) return absl::InvalidArgumentError("the frame's refusal is unknown");
   header.refusal = static_cast<Refusal>(refusal);
   const uint8_t flags = reader.Get<uint8_t>();
-  const std::optional<WireCodec> codec =
-      (flags & kNarrowed) != 0 ? WireCodec::Float32As(*dtype) : std::optional(WireCodec(*dtype));
+  const bool narrowed = (flags & kNarrowed) != 0;
+  const std::optional<WireCodec> codec = WireCodec::FromWire(type_number, narrowed);
+  if (!codec.has_value() && !narrowed) return absl::InvalidArgumentError("the frame's dtype is unknown");
   if (flags > (kNarrowed | kScaledToAll) || !codec.has_value()) {
     return absl::InvalidArgumentError(
         "the frame says that its float32 numbers were narrowed, but not to a type of the wire");

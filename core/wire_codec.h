@@ -16,9 +16,9 @@
 namespace shoal {
 
 inline constexpr uint32_t kChunkAlignmentBytes = 64;
-// Of WireFormat::kInt8: so many elements of a bucket, from its first one on, share a scale. A block is the byte of its
-// scale and then a byte for each element; the last one of a bucket may have fewer.
-inline constexpr uint32_t kInt8BlockElements = 32;
+// Of WireFormat::kInt8 and kFloat8: so many elements of a bucket, from its first one on, share a scale. A block is the
+// byte of its scale and then a byte for each element; the last one of a bucket may have fewer.
+inline constexpr uint32_t kBlockElements = 32;
 
 class WireCodec {
  public:
@@ -28,15 +28,18 @@ class WireCodec {
   // Tensors of a group with that wire: it changes float32 alone.
   constexpr WireCodec(DataType tensor, WireFormat wire)
       : tensor_type_(tensor), format_(tensor == DataType::kFloat32 ? wire : WireFormat::kAsIs) {}
-  // Float32 that is sent as numbers of another type; nullopt: it can't be.
-  static std::optional<WireCodec> Float32As(DataType wire_type);
+  // What a frame says: the number of the type on the wire, and whether that was narrowed from float32. nullopt: there
+  // is no such codec.
+  static std::optional<WireCodec> FromWire(uint8_t type_number, bool narrowed);
 
   constexpr DataType tensor_type() const { return tensor_type_; }
   constexpr WireFormat format() const { return format_; }
   // Nothing is converted: a chunk may be sent from the tensor, and received into it.
   constexpr bool is_identity() const { return format_ == WireFormat::kAsIs; }
-  // Of the numbers on the wire.
-  DataType wire_type() const;
+  // Numbers on the wire are in blocks with a scale.
+  constexpr bool is_in_blocks() const { return IsInBlocks(format_); }
+  // Of the type of the numbers on the wire.
+  uint8_t type_number() const;
 
   // Of elements in the tensor.
   uint64_t TensorBytes(uint64_t element_count) const;
@@ -48,16 +51,19 @@ class WireCodec {
   // No codec has more than kMaxAlignmentElements, of which its own is a divisor.
   uint32_t alignment_elements() const;
   static constexpr uint32_t kMaxAlignmentElements = kChunkAlignmentBytes;
-  static_assert(kChunkAlignmentBytes % kInt8BlockElements == 0, "a chunk is made of whole blocks");
+  static_assert(kChunkAlignmentBytes % kBlockElements == 0, "a chunk is made of whole blocks");
 
   friend bool operator==(const WireCodec&, const WireCodec&) = default;
 
  private:
+  // Of one element, without its share of a scale.
+  uint64_t NumberBytes() const;
+
   DataType tensor_type_ = DataType::kFloat32;
   WireFormat format_ = WireFormat::kAsIs;
 };
 
-// "int32", "float32 sent as bfloat16": for people.
+// "int32", "float32 sent as bf16": for people.
 std::string WireCodecName(WireCodec codec);
 
 }  // namespace shoal

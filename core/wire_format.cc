@@ -12,8 +12,19 @@ std::string_view WireFormatName(WireFormat wire) {
       return "bf16";
     case WireFormat::kInt8:
       return "int8";
+    case WireFormat::kFloat8:
+      return "fp8";
   }
   return "unknown";
+}
+
+std::string WireFormatNames(std::string_view separator) {
+  std::string names;
+  for (const WireFormat wire : kWireFormats) {
+    if (!names.empty()) names += separator;
+    names += WireFormatName(wire);
+  }
+  return names;
 }
 
 std::optional<WireFormat> WireFormatFromNumber(uint32_t number) {

@@ -42,22 +42,50 @@ uint16_t EncodeBfloat16(float value) {
   return static_cast<uint16_t>(kept + (up ? 1 : 0));
 }
 
-// The smallest power of two of which the largest number has at most 127, rounded to nearest even.
-double UnitOfInt8Block(std::span<const float> block) {
+namespace {
+
+struct BlockRule {
+  double most;  // of units; from 2^exponent on, and below the next power of two
+  int exponent;
+  double least_unit;
+  double most_unit;
+};
+
+constexpr BlockRule RuleOf(WireFormat wire) {
+  if (wire == WireFormat::kInt8) return {.most = 127, .exponent = 6, .least_unit = 0x1p-126, .most_unit = 0x1p121};
+  return {.most = 448, .exponent = 8, .least_unit = 0x1p-117, .most_unit = 0x1p119};
+}
+
+// To nearest even, as if there were no largest number.
+double RoundedUnits(WireFormat wire, double units) {
+  if (wire == WireFormat::kInt8) return std::nearbyint(units);
+  // Three bits behind the first one, and nothing below 2^-9.
+  const double step = std::fabs(units) < 0x1p-6 ? 0x1p-9 : std::ldexp(1.0, std::ilogb(units) - 3);
+  return std::nearbyint(units / step) * step;
+}
+
+}  // namespace
+
+// The smallest power of two of which the largest number has at most so many.
+double UnitOfBlock(WireFormat wire, std::span<const float> block) {
+  const BlockRule rule = RuleOf(wire);
   double largest = 0;
   for (const float number : block) largest = std::max(largest, static_cast<double>(std::fabs(number)));
-  // With half of this the largest would have 128 or more.
-  double unit = largest < 0x1p-119 ? 0x1p-126 : std::ldexp(1.0, std::ilogb(largest) - 6);
-  while (unit < 0x1p121 && std::nearbyint(largest / unit) > 127) unit *= 2;
+  // With half of this the largest would have too many.
+  double unit = rule.least_unit;
+  if (largest > 0) unit = std::max(unit, std::ldexp(1.0, std::ilogb(largest) - rule.exponent));
+  while (unit < rule.most_unit && RoundedUnits(wire, largest / unit) > rule.most) unit *= 2;
   return unit;
 }
 
-void RoundAsInt8Block(std::span<float> block) {
-  const double unit = UnitOfInt8Block(block);
-  for (float& number : block) {
-    const auto units = static_cast<int>(std::clamp(std::nearbyint(number / unit), -127.0, 127.0));
-    number = static_cast<float>(units * unit);
-  }
+double RoundedInBlock(WireFormat wire, double number, double unit) {
+  const double most = RuleOf(wire).most;
+  return std::clamp(RoundedUnits(wire, number / unit), -most, most) * unit;
+}
+
+void RoundAsBlock(WireFormat wire, std::span<float> block) {
+  const double unit = UnitOfBlock(wire, block);
+  for (float& number : block) number = static_cast<float>(RoundedInBlock(wire, number, unit));
 }
 
 }  // namespace shoal

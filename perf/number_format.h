@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/dtype.h"
+#include "core/wire_format.h"
 
 namespace shoal {
 
@@ -17,9 +18,11 @@ double DecodeBfloat16(uint16_t bits);
 uint16_t EncodeFloat16(float value);
 uint16_t EncodeBfloat16(float value);
 
-// Float32 sent as int8: the unit of a block of such finite numbers, and what the block becomes on the way.
-double UnitOfInt8Block(std::span<const float> block);
-void RoundAsInt8Block(std::span<float> block);
+// Float32 sent in blocks: the unit of a block of such finite numbers, and what a number and the block become on the
+// way.
+double UnitOfBlock(WireFormat wire, std::span<const float> block);
+double RoundedInBlock(WireFormat wire, double number, double unit);
+void RoundAsBlock(WireFormat wire, std::span<float> block);
 
 // NumberFormat<type>::Stored is an element in memory. Floats: Wide is what sums are kept in; kMantissaBits are those
 // stored, kSumBits the precision of the sum, and 2^kLeastExponent is the smallest number above zero.

@@ -76,7 +76,7 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
                  options->split_text = text;
                  return split.status();
                });
-  table->OneOf("wire", "", "none|bf16|fp16|int8",
+  table->OneOf("wire", "", WireFormatNames("|"),
                "How float32 tensors are sent; none: unchanged. Checks allow for the rounding.", WireFormatFromName,
                WireFormatName, &options->wire);
   table->String("json", "", "FILE", "File to which rank 0 also writes the results, with what was run and where.",

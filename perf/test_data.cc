@@ -168,6 +168,11 @@ class FloatExpectation {
     const Reference value = static_cast<Reference>(Format::Decode(result));
     return std::fabs(value - Expected()) <= Tolerance() + more;  // false for NaN
   }
+  // No sum or product on the way to the result is larger; of an average: before it is divided, as part of it.
+  Reference Reach() const {
+    if (test_.op == ReduceOp::kProd) return std::fabs(total_);
+    return test_.op == ReduceOp::kAvg ? magnitudes_ / static_cast<Reference>(count_) : magnitudes_;
+  }
   // Small integers.
   Stored ExactResult() const {
     Wide total = static_cast<Wide>(total_);
@@ -257,19 +262,19 @@ CheckOutcome CheckAs(const TestData& test, const std::byte* data, uint64_t eleme
   return outcome;
 }
 
-// Float32 sent as int8: numbers of a block are rounded together.
-class Int8BlockCheck {
+// Float32 sent in blocks, whose numbers are rounded together.
+class BlockCheck {
  public:
   using Float32 = NumberFormat<DataType::kFloat32>;
 
-  explicit Int8BlockCheck(const TestData& test) : test_(test), shared_(test, Draws::kNoRank) {
+  explicit BlockCheck(const TestData& test) : test_(test), wire_(test.codec.format()), shared_(test, Draws::kNoRank) {
     for (uint32_t rank = 0; rank < test.rank_count; ++rank) draws_.emplace_back(test, rank);
   }
 
   CheckOutcome Check(const std::byte* data, uint64_t element_count) {
     CheckOutcome outcome;
-    for (uint64_t first = 0; first < element_count; first += kInt8BlockElements) {
-      results_.resize(std::min<uint64_t>(kInt8BlockElements, element_count - first));
+    for (uint64_t first = 0; first < element_count; first += kBlockElements) {
+      results_.resize(std::min<uint64_t>(kBlockElements, element_count - first));
       std::memcpy(results_.data(), data + first * sizeof(float), results_.size() * sizeof(float));
       Expect(first);
       for (size_t i = 0; i < results_.size(); ++i) {
@@ -296,7 +301,7 @@ class Int8BlockCheck {
       for (uint64_t i = first; i < first + count; ++i) {
         block_.push_back(Contribution<Float32>(test_, draws_[rank].At(i), rank == ChosenRank(test_, shared_, i)));
       }
-      RoundAsInt8Block(block_);
+      RoundAsBlock(wire_, block_);
       double largest = 0;
       for (size_t i = 0; i < count; ++i) {
         expectations_[i].Add(block_[i]);
@@ -304,26 +309,30 @@ class Int8BlockCheck {
       }
       reach = test_.op == ReduceOp::kProd ? reach * largest : reach + largest;
     }
-    rounding_ = RoundingWithin(reach);
+    if (test_.op == ReduceOp::kAvg) reach /= test_.rank_count;
+    reach_ = reach;
     block_.clear();
     for (size_t i = 0; i < count; ++i) {
       if (test_.kind == NumberKind::kSmallIntegers) {
         block_.push_back(expectations_[i].ExactResult());
-      } else if (expectations_[i].IsWithin(results_[i], rounding_)) {
+      } else if (expectations_[i].IsWithin(results_[i], RoundingOf(i))) {
         block_.push_back(results_[i]);
       }
     }
-    unit_ = UnitOfInt8Block(block_);
-    if (test_.kind == NumberKind::kSmallIntegers) RoundAsInt8Block(block_);
+    unit_ = UnitOfBlock(wire_, block_);
+    if (test_.kind == NumberKind::kSmallIntegers) RoundAsBlock(wire_, block_);
   }
 
-  // No number of a sum's block is larger than `reach`. Ranks may have been summed within their nodes first, and those
-  // sums rounded as well.
-  double RoundingWithin(double reach) const {
-    constexpr double kPart = 1 / 127.5;
-    if (test_.op == ReduceOp::kProd) return reach * (std::pow(1 + kPart, test_.rank_count + 1) - 1);
-    if (test_.op == ReduceOp::kAvg) reach /= test_.rank_count;
-    return 2 * kPart * (1 + kPart) * reach;
+  // A number is rounded by a part of the largest in its block, in fp8 by one of its own and a little of the largest.
+  double RoundingOf(size_t i) const {
+    if (wire_ == WireFormat::kInt8) return RoundingWithin(reach_, 1 / 127.5);
+    return RoundingWithin(expectations_[i].Reach(), 1 / 17.0) + RoundingWithin(reach_, 1 / 237'568.0);
+  }
+
+  // Ranks may have been summed within their nodes first, and those sums rounded as well.
+  double RoundingWithin(double reach, double part) const {
+    if (test_.op == ReduceOp::kProd) return reach * (std::pow(1 + part, test_.rank_count + 1) - 1);
+    return 2 * part * (1 + part) * reach;
   }
 
   // Empty: nothing.
@@ -333,21 +342,22 @@ class Int8BlockCheck {
       if (results_[i] == block_[i]) return "";
       return absl::StrCat(shown, " and should be ", FloatExpectation<Float32>::Show(block_[i]));
     }
-    if (!expectations_[i].IsWithin(results_[i], rounding_)) {
-      return absl::StrCat(shown, " and should be ", expectations_[i].Text(), ", and ", rounding_, " for its block");
+    if (const double rounding = RoundingOf(i); !expectations_[i].IsWithin(results_[i], rounding)) {
+      return absl::StrCat(shown, " and should be ", expectations_[i].Text(), ", and ", rounding, " for its block");
     }
-    if (std::fmod(results_[i], unit_) == 0) return "";
+    if (RoundedInBlock(wire_, results_[i], unit_) == results_[i]) return "";
     return absl::StrCat(shown, " and more digits and should be ", expectations_[i].Text());
   }
 
   const TestData& test_;
+  const WireFormat wire_;
   const Draws shared_;
   std::vector<Draws> draws_;
   std::vector<float> results_;  // of a block
   std::vector<FloatExpectation<Float32>> expectations_;
   std::vector<float> block_;  // small integers: what is right; random numbers: those that are within what they may be
   double unit_ = 0;           // of block_
-  double rounding_ = 0;
+  double reach_ = 0;          // no sum or product of the block is larger
 };
 
 template <typename Format>
@@ -378,7 +388,8 @@ CheckOutcome CheckResult(const TestData& test, const std::byte* data, uint64_t e
     case WireFormat::kBfloat16:
       return CheckAs<Float32, NumberFormat<DataType::kBfloat16>>(test, data, element_count);
     case WireFormat::kInt8:
-      return Int8BlockCheck(test).Check(data, element_count);
+    case WireFormat::kFloat8:
+      return BlockCheck(test).Check(data, element_count);
   }
   return WithNumberFormat(test.codec.tensor_type(),
                           [&]<typename Format>(Format) { return CheckAs<Format, Format>(test, data, element_count); });

@@ -4,9 +4,9 @@
 // To 16 bits it rounds to nearest even (float16 beyond 65504 becomes infinite, after rounding); to fp32 it is exact.
 // Every NaN becomes the canonical one. An element's bits do not depend on the processor, the length or the alignment.
 //
-// To int8 it rounds to nearest even in units of the block's scale, which is a power of two and depends on the largest
-// number of the block (reduce/int8_block.h); -0 becomes +0, and finite numbers in a block with an infinity or a NaN
-// become 0. From int8 any bytes give numbers. Memory begins at an element that begins a block.
+// To blocks of int8 or fp8 it rounds to nearest even in units of the block's scale, which is a power of two and depends
+// on the largest number of the block (reduce/block_numbers.h). Finite numbers in a block with an infinity or a NaN
+// become 0; in int8 -0 becomes +0. From blocks any bytes give numbers. Memory begins at an element that begins a block.
 //
 // Pure functions, any thread, no allocation. Memory of any alignment; input and output must not overlap.
 #ifndef SHOAL_REDUCE_CONVERT_H_

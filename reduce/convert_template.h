@@ -1,4 +1,4 @@
-// Conversion between fp32 and the 16-bit floats as a template, and blocks of int8. Part of a kernel file (see
+// Conversion between fp32 and the 16-bit floats as a template, and blocks with a scale. Part of a kernel file (see
 // kernel_template.h): all of it has internal linkage and calls nothing of the standard library.
 #ifndef SHOAL_REDUCE_CONVERT_TEMPLATE_H_
 #define SHOAL_REDUCE_CONVERT_TEMPLATE_H_
@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "reduce/block_element.h"
 #include "reduce/element.h"
-#include "reduce/int8_block.h"
 #include "reduce/kernel_table.h"
 
 namespace shoal {
@@ -49,10 +49,11 @@ constexpr ConvertKernels MakeConvertKernels() {
   return {.narrow = &ConvertAll<Float32s, Halves, &Narrow<type>>, .widen = &ConvertAll<Halves, Float32s, &Widen<type>>};
 }
 
-constexpr size_t kBlockFloatBytes = kBlockNumbers * sizeof(float);
+constexpr size_t kBlockFloatBytes = kBlockElements * sizeof(float);
 
-inline void EncodeInt8Blocks(const std::byte* tensor, std::byte* wire, size_t element_count) {
-  for (; element_count >= kBlockNumbers; element_count -= kBlockNumbers) {
+template <typename Numbers>
+void EncodeBlocks(const std::byte* tensor, std::byte* wire, size_t element_count) {
+  for (; element_count >= kBlockElements; element_count -= kBlockElements) {
     Float32s parts[kBlockParts];
 #pragma GCC unroll 8
     for (size_t p = 0; p < kBlockParts; ++p) {
@@ -61,30 +62,31 @@ inline void EncodeInt8Blocks(const std::byte* tensor, std::byte* wire, size_t el
       __builtin_memcpy(&part, tensor + p * kVectorBytes, kVectorBytes);
       parts[p] = part;
     }
-    Int8BlockElement::StoreTo(parts, wire, sizeof(Int8Block));
+    BlockElement<Numbers>::StoreTo(parts, wire, sizeof(Block));
     tensor += kBlockFloatBytes;
-    wire += sizeof(Int8Block);
+    wire += sizeof(Block);
   }
   if (element_count == 0) return;
   Float32s parts[kBlockParts] = {};
   __builtin_memcpy(parts, tensor, element_count * sizeof(float));
-  Int8BlockElement::StoreTo(parts, wire, Int8BlockElement::StoredBytes(element_count));
+  BlockElement<Numbers>::StoreTo(parts, wire, BlockElement<Numbers>::StoredBytes(element_count));
 }
 
-inline void DecodeInt8Blocks(const std::byte* wire, std::byte* tensor, size_t element_count) {
+template <typename Numbers>
+void DecodeBlocks(const std::byte* wire, std::byte* tensor, size_t element_count) {
   Float32s parts[kBlockParts];
-  for (; element_count >= kBlockNumbers; element_count -= kBlockNumbers) {
-    Int8BlockElement::LoadFrom(wire, sizeof(Int8Block), parts);
+  for (; element_count >= kBlockElements; element_count -= kBlockElements) {
+    BlockElement<Numbers>::LoadFrom(wire, sizeof(Block), parts);
 #pragma GCC unroll 8
     for (size_t p = 0; p < kBlockParts; ++p) {
       const Float32s part = parts[p];
       __builtin_memcpy(tensor + p * kVectorBytes, &part, kVectorBytes);
     }
     tensor += kBlockFloatBytes;
-    wire += sizeof(Int8Block);
+    wire += sizeof(Block);
   }
   if (element_count == 0) return;
-  Int8BlockElement::LoadFrom(wire, Int8BlockElement::StoredBytes(element_count), parts);
+  BlockElement<Numbers>::LoadFrom(wire, BlockElement<Numbers>::StoredBytes(element_count), parts);
   __builtin_memcpy(tensor, parts, element_count * sizeof(float));
 }
 

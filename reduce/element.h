@@ -132,7 +132,7 @@ inline Halves NarrowToFloat16(Float32s value) {
 #endif
 
 // Element<type>: how numbers lie in memory (Stored) and what sums are kept in (Accumulator). A vector of stored numbers
-// (Storeds, kLanes of them) becomes kParts vectors of accumulators (Part), of which each holds as many. int8_block.h
+// (Storeds, kLanes of them) becomes kParts vectors of accumulators (Part), of which each holds as many. block_element.h
 // has another one, for numbers that do not lie one by one.
 template <typename StoredNumber, typename AccumulatorNumber, bool kInteger, size_t kPartCount = 1>
 struct ElementBase {

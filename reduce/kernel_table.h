@@ -27,15 +27,20 @@ struct ConvertKernels {
   ConvertKernel widen;
 };
 
+// Of float32 sent in blocks.
+struct BlockKernels {
+  ReduceKernel reduce[kReduceOps];  // by op as below
+  ConvertKernels convert;
+};
+
 struct KernelTable {
   const char* name;
   // [number of DataType - 1][number of ReduceOp - 1]; nullptr where CanReduce of core/dtype.h says no.
   ReduceKernel kernels[kReduceDataTypes][kReduceOps];
-  // Of float32 sent as blocks of int8, by op as above.
-  ReduceKernel int8_block_kernels[kReduceOps];
   ConvertKernels float16;
   ConvertKernels bfloat16;
-  ConvertKernels int8_blocks;
+  BlockKernels int8_blocks;
+  BlockKernels float8_blocks;
 };
 
 extern const KernelTable kPortableKernels;

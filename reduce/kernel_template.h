@@ -18,10 +18,10 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "reduce/block_element.h"
 #include "reduce/convert_template.h"
 #include "reduce/divided_integer.h"
 #include "reduce/element.h"
-#include "reduce/int8_block.h"
 #include "reduce/kernel_table.h"
 
 namespace shoal {
@@ -183,8 +183,16 @@ constexpr ReduceKernel KernelFor() {
     return &Kernel<Element<type>, op>::Run;
 }
 
-template <ReduceOp op>
-constexpr ReduceKernel kInt8BlockKernel = &Kernel<Int8BlockElement, op>::Run;
+template <typename Numbers, ReduceOp op>
+constexpr ReduceKernel kBlockKernel = &Kernel<BlockElement<Numbers>, op>::Run;
+
+template <typename Numbers>
+constexpr BlockKernels MakeBlockKernels() {
+  return {.reduce = {kBlockKernel<Numbers, ReduceOp::kSum>, kBlockKernel<Numbers, ReduceOp::kAvg>,
+                     kBlockKernel<Numbers, ReduceOp::kPremulSum>, kBlockKernel<Numbers, ReduceOp::kMin>,
+                     kBlockKernel<Numbers, ReduceOp::kMax>, kBlockKernel<Numbers, ReduceOp::kProd>},
+          .convert = {.narrow = &EncodeBlocks<Numbers>, .widen = &DecodeBlocks<Numbers>}};
+}
 
 template <DataType type>
 constexpr void FillRow(KernelTable* table) {
@@ -201,12 +209,10 @@ constexpr void FillRow(KernelTable* table) {
 constexpr KernelTable MakeKernelTable(const char* name) {
   KernelTable table{.name = name,
                     .kernels = {},
-                    .int8_block_kernels = {kInt8BlockKernel<ReduceOp::kSum>, kInt8BlockKernel<ReduceOp::kAvg>,
-                                           kInt8BlockKernel<ReduceOp::kPremulSum>, kInt8BlockKernel<ReduceOp::kMin>,
-                                           kInt8BlockKernel<ReduceOp::kMax>, kInt8BlockKernel<ReduceOp::kProd>},
                     .float16 = MakeConvertKernels<DataType::kFloat16>(),
                     .bfloat16 = MakeConvertKernels<DataType::kBfloat16>(),
-                    .int8_blocks = {.narrow = &EncodeInt8Blocks, .widen = &DecodeInt8Blocks}};
+                    .int8_blocks = MakeBlockKernels<Int8Numbers>(),
+                    .float8_blocks = MakeBlockKernels<Float8Numbers>()};
   FillRow<DataType::kFloat32>(&table);
   FillRow<DataType::kFloat64>(&table);
   FillRow<DataType::kFloat16>(&table);

@@ -68,7 +68,9 @@ const ConvertKernels* ConvertKernelsFor(WireFormat format) {
     case WireFormat::kBfloat16:
       return &RunnableKernels()[0]->bfloat16;
     case WireFormat::kInt8:
-      return &RunnableKernels()[0]->int8_blocks;
+      return &RunnableKernels()[0]->int8_blocks.convert;
+    case WireFormat::kFloat8:
+      return &RunnableKernels()[0]->float8_blocks.convert;
   }
   return nullptr;
 }
@@ -76,8 +78,9 @@ const ConvertKernels* ConvertKernelsFor(WireFormat format) {
 ReduceKernel KernelFor(WireCodec codec, ReduceOp op) {
   const KernelTable& table = *RunnableKernels()[0];
   const int column = static_cast<int>(op) - 1;
-  if (codec.format() == WireFormat::kInt8) return table.int8_block_kernels[column];
-  return table.kernels[static_cast<int>(codec.wire_type()) - 1][column];
+  if (codec.format() == WireFormat::kInt8) return table.int8_blocks.reduce[column];
+  if (codec.format() == WireFormat::kFloat8) return table.float8_blocks.reduce[column];
+  return table.kernels[codec.type_number() - 1][column];
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // n-way one-pass reduction of chunks: the servers' arithmetic.
 //
-// Inputs are read once, in rank order, and the output is written once. 16-bit floats and blocks of int8 are accumulated
+// Inputs are read once, in rank order, and the output is written once. 16-bit floats and 8-bit blocks are accumulated
 // in fp32 and rounded once to nearest even; the scale of kAvg and kPremulSum is part of the same pass. The bits of an
 // element depend on the inputs at its index (of blocks: on those at its block), their order and the op alone: not on
 // vector width, block size, length or alignment (invariant I1). Pure functions, any thread, no allocation.

@@ -289,12 +289,14 @@ void DrawOpenNodes(Profile* profile) {
   }
 }
 
-// Some jobs with a narrower wire have 8 bits. From a source of its own. (Devices can't convert to them.)
-void DrawInt8(Profile* profile) {
+// Some jobs with a narrower wire have 8 bits. From sources of their own. (Devices can't convert to them.)
+void Draw8Bits(Profile* profile) {
   Random random(profile->seed ^ 0x1478);
+  Random of_kinds(profile->seed ^ 0xf8);
   for (JobProfile& job : profile->jobs) {
     const bool is_narrow = job.wire != WireFormat::kAsIs && !job.has_devices;
-    if (is_narrow && random.Chance(500'000)) job.wire = WireFormat::kInt8;
+    if (!is_narrow || !random.Chance(500'000)) continue;
+    job.wire = of_kinds.Chance(500'000) ? WireFormat::kFloat8 : WireFormat::kInt8;
   }
 }
 
@@ -372,7 +374,7 @@ Profile DrawProfile(uint64_t seed) {
   DrawLateRank(&profile);
   DrawOpenJobs(&profile);
   DrawOpenNodes(&profile);
-  DrawInt8(&profile);
+  Draw8Bits(&profile);
   const uint64_t planned_bytes =
       profile.plans_flow
           ? SlotMemoryForPlans(profile.jobs, profile.servers, profile.max_chunk_bytes, profile.port_buffer_bytes)

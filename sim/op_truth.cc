@@ -165,12 +165,12 @@ float SumInOrder(const OpPlan& plan, const SumOrder& order, uint64_t index) {
   return sum;
 }
 
-// Float32 sent as int8. From a source of its own, so that other plans are what they were.
-void DrawInt8Values(uint64_t state, OpPlan* plan) {
+// Float32 sent in blocks. From a source of its own, so that other plans are what they were.
+void DrawValuesOfBlocks(uint64_t state, WireFormat wire, OpPlan* plan) {
   constexpr ReduceOp kOps[] = {ReduceOp::kSum,       ReduceOp::kSum, ReduceOp::kSum, ReduceOp::kAvg,
                                ReduceOp::kPremulSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProd};
   Random random(state ^ 0x1478);
-  plan->wire = WireFormat::kInt8;
+  plan->wire = wire;
   const uint64_t kind = random.Below(4);
   if (kind == 0) return;
   plan->any_bits = kind == 1;
@@ -203,7 +203,7 @@ OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op
   plan.order_matters = plan.dtype == DataType::kFloat32 && plan.reduce_op == ReduceOp::kSum &&
                        wire == WireFormat::kAsIs && random.Chance(700'000);
   plan.base = random.Next();
-  if (wire == WireFormat::kInt8 && plan.dtype == DataType::kFloat32) DrawInt8Values(state, &plan);
+  if (IsInBlocks(wire) && plan.dtype == DataType::kFloat32) DrawValuesOfBlocks(state, wire, &plan);
   if (wire != WireFormat::kAsIs || !random.Chance(300'000)) return plan;
   constexpr DataType kAllTypes[] = {DataType::kFloat32,  DataType::kFloat64, DataType::kFloat16,
                                     DataType::kBfloat16, DataType::kInt8,    DataType::kInt16,
@@ -229,8 +229,9 @@ std::vector<std::byte> Contribution(const OpPlan& plan, uint32_t rank) {
 
 std::vector<std::byte> ExpectedResult(const OpPlan& plan, const SumOrder& order) {
   if (plan.elements == 0) return {};
-  const bool is_int8 = plan.wire == WireFormat::kInt8;
-  if (plan.any_bits || (is_int8 && plan.order_matters)) return ReduceAsSent(plan, order);
+  // int8 has all sums of small whole numbers, fp8 has not.
+  const bool is_rounded = plan.wire == WireFormat::kFloat8 || (plan.wire == WireFormat::kInt8 && plan.order_matters);
+  if (plan.any_bits || is_rounded) return ReduceAsSent(plan, order);
   if (plan.order_matters) {
     return Fill<float>(plan.elements, [&](uint64_t i) { return SumInOrder(plan, order, i); });
   }

@@ -3,7 +3,8 @@
 // Ops have one of three kinds of values. Small whole numbers, whose results this file works out itself, exact in every
 // dtype and order, and on every wire. Float32 sums that depend on the order of the ranks, summed here in that order.
 // Any bits at all (NaN, infinities, denormals, -0) in any dtype and op: what reduce/ makes of the contributions in that
-// order, which its own tests compare with a reference. So it is with all but small whole numbers that are sent as int8.
+// order, which its own tests compare with a reference. So it is with all that is
+// sent as fp8, and with all but small whole numbers that are sent as int8.
 #ifndef SHOAL_SIM_OP_TRUTH_H_
 #define SHOAL_SIM_OP_TRUTH_H_
 
@@ -23,7 +24,7 @@ namespace shoal::sim {
 struct OpPlan {
   uint64_t elements = 1;
   DataType dtype = DataType::kFloat32;
-  WireFormat wire = WireFormat::kAsIs;  // kInt8; the values are exact on the others
+  WireFormat wire = WireFormat::kAsIs;  // of blocks; the values are exact on the others
   ReduceOp reduce_op = ReduceOp::kSum;
   double premul_factor = 1;    // kPremulSum only
   bool order_matters = false;  // of the ranks in the sum

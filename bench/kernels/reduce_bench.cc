@@ -215,7 +215,8 @@ std::vector<WireKernels> WiresOf(const KernelTable& table) {
   const auto sum_of = [&](DataType type) { return table.kernels[static_cast<int>(type) - 1][0]; };
   return {{"fp16", codec(WireFormat::kFloat16), table.float16, sum_of(DataType::kFloat16)},
           {"bf16", codec(WireFormat::kBfloat16), table.bfloat16, sum_of(DataType::kBfloat16)},
-          {"int8", codec(WireFormat::kInt8), table.int8_blocks, table.int8_block_kernels[0]}};
+          {"int8", codec(WireFormat::kInt8), table.int8_blocks.convert, table.int8_blocks.reduce[0]},
+          {"fp8", codec(WireFormat::kFloat8), table.float8_blocks.convert, table.float8_blocks.reduce[0]}};
 }
 
 int Wires(size_t tensor_bytes) {

@@ -28,7 +28,7 @@ class GroupOptions(_C.GroupOptions):
     """The settings that may differ from group to group: pg_options of init_process_group, new_group and split_group,
     and backend_override of init_device_mesh.
 
-    wire: "none", "bf16", "fp16" or "int8": how float32 tensors are sent; None: as the setting SHOAL_WIRE says.
+    wire: "none", "fp16", "bf16", "int8" or "fp8": how float32 tensors are sent; None: as the setting SHOAL_WIRE says.
     node_reduce: "auto", "off", "host" or "nccl": whether ranks on one node reduce among themselves; None: as
         SHOAL_NODE_REDUCE says.
     inner: options of the inner backend, ProcessGroupNCCL.Options or ProcessGroupGloo._Options; None: its defaults.
@@ -138,7 +138,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 ranks=list(options.global_ranks_in_group),
                 max_chunk_bytes=joined.settings.chunk_bytes,
                 timeout_ms=int(joined.join_timeout(options.timeout).total_seconds() * 1000),
-                wire=wire,
+                wire=config.WIRES[wire],
                 node_reduce=config.NODE_REDUCES.index(node_reduce) or config.NODE_REDUCE_BEST,
                 error_feedback=error_feedback,
             )

@@ -65,7 +65,7 @@ def parse_switch(text: str) -> bool:
     return text == "1"
 
 
-WIRES = ("none", "bf16", "fp16", "int8")
+WIRES = {"none": 0, "fp16": 3, "bf16": 4, "int8": 5, "fp8": 10}  # the numbers of shoal_wire in worker.h
 
 
 def parse_wire(text: str) -> str:
@@ -148,8 +148,8 @@ SETTINGS = (
     Setting("chunk_bytes", "SHOAL_CHUNK_BYTES", parse_bytes, 0,
             "size of the largest chunk of a tensor, equal on all ranks; 0: the library's default"),
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
-            "bf16, fp16 or int8: float32 tensors are sent rounded to 16 bits, or to 8 (tensors in host memory alone);"
-            " none: unchanged; equal on all ranks"),
+            f"{', '.join(list(WIRES)[1:])}: float32 tensors are sent rounded to 16 bits, or to 8 (tensors in host"
+            " memory alone); none: unchanged; equal on all ranks"),
     Setting("error_feedback", "SHOAL_ERROR_FEEDBACK", parse_switch, False,
             "1: what a wire that rounds takes from a float32 contribution is added to the next one at the same place;"
             " ranks do not reduce within their nodes then (tensors in host memory alone)"),

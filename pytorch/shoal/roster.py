@@ -175,7 +175,7 @@ class Member:
             ranks=[member.number for member in members],
             max_chunk_bytes=self._settings.chunk_bytes,
             timeout_ms=_milliseconds_until(deadline),
-            wire=self._options.wire,
+            wire=config.WIRES[self._options.wire],
             node_reduce=config.NODE_REDUCES.index(self._options.node_reduce) or config.NODE_REDUCE_BEST,
             min_ranks=min(self._options.min_ranks, len(members)),
             scale_sums=self._options.scale_sums,

@@ -33,7 +33,7 @@ struct GroupOptions : c10d::Backend::Options {
     return copy;
   }
 
-  std::optional<std::string> wire;         // "none", "bf16", "fp16" or "int8"; none given: the setting SHOAL_WIRE
+  std::optional<std::string> wire;         // of WIRES in config.py; none given: the setting SHOAL_WIRE
   std::optional<std::string> node_reduce;  // "auto", "off", "host" or "nccl"; none given: the setting SHOAL_NODE_REDUCE
   c10::intrusive_ptr<c10d::Backend::Options> inner;  // of the inner backend (NCCL or Gloo), or nullptr
   uint32_t min_ranks;                                // as shoal_group_options has it, and what follows

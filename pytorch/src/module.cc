@@ -267,9 +267,9 @@ constexpr OptionsFromPython<shoal_server_options>::Field kServerFields[] = {
     SHOAL_SERVER_FIELD(tls_key),         SHOAL_SERVER_FIELD(tls_ca)};
 #define SHOAL_GROUP_FIELD(field) SHOAL_FIELD(shoal_group_options, field)
 constexpr OptionsFromPython<shoal_group_options>::Field kGroupFields[] = {
-    SHOAL_GROUP_FIELD(max_chunk_bytes), SHOAL_GROUP_FIELD(timeout_ms), SHOAL_GROUP_FIELD(node_reduce),
-    SHOAL_GROUP_FIELD(min_ranks),       SHOAL_GROUP_FIELD(scale_sums), SHOAL_GROUP_FIELD(whole_op),
-    SHOAL_GROUP_FIELD(error_feedback)};
+    SHOAL_GROUP_FIELD(max_chunk_bytes), SHOAL_GROUP_FIELD(timeout_ms),    SHOAL_GROUP_FIELD(wire),
+    SHOAL_GROUP_FIELD(node_reduce),     SHOAL_GROUP_FIELD(min_ranks),     SHOAL_GROUP_FIELD(scale_sums),
+    SHOAL_GROUP_FIELD(whole_op),        SHOAL_GROUP_FIELD(error_feedback)};
 #undef SHOAL_GROUP_FIELD
 #undef SHOAL_SERVER_FIELD
 #undef SHOAL_WORKER_FIELD
@@ -309,13 +309,12 @@ void DefineSession(py::module_& module) {
       .def("open_device", &Session::OpenDevice, py::arg("device"), GilReleased())
       .def(
           "create_group",
-          [](Session& session, const std::string& name, const std::vector<uint32_t>& ranks, const std::string& wire,
-             const py::kwargs& values) {
+          [](Session& session, const std::string& name, const std::vector<uint32_t>& ranks, const py::kwargs& values) {
             const OptionsFromPython<shoal_group_options> options(kGroupFields, values);
             py::gil_scoped_release released;
-            return session.CreateGroup(name, ranks, wire, options.options());
+            return session.CreateGroup(name, ranks, options.options());
           },
-          py::kw_only(), py::arg("name"), py::arg("ranks"), py::arg("wire"))
+          py::kw_only(), py::arg("name"), py::arg("ranks"))
       .def("close_group", &Session::CloseGroup, py::arg("group"), GilReleased())
       .def("close", &Session::Close, GilReleased())
       .def("give_up", &Session::GiveUp, py::arg("reason"), GilReleased())

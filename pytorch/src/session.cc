@@ -15,14 +15,6 @@ namespace {
 
 constexpr uint64_t kFetchTimeoutMs = 3600 * 1000;  // the call needs a timeout, but what it waits for has a deadline
 
-shoal_wire WireFromName(const std::string& name) {
-  if (name == "none") return SHOAL_WIRE_NONE;
-  if (name == "fp16") return SHOAL_WIRE_FLOAT16;
-  if (name == "bf16") return SHOAL_WIRE_BFLOAT16;
-  if (name == "int8") return SHOAL_WIRE_INT8;
-  throw ShoalError(SHOAL_INVALID_ARGUMENT, "wire \"" + name + "\" is unknown; use none, bf16, fp16 or int8");
-}
-
 // For as long as the process lives.
 void Keep(std::unordered_map<uint64_t, Done> open) {
   static auto& mutex = *new Mutex;
@@ -96,7 +88,7 @@ void Session::OpenDevice(uint32_t device) {
 }
 
 std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
-                                            const std::string& wire, shoal_group_options options) {
+                                            shoal_group_options options) {
   ThrowIfForked();
   shoal_worker* worker = nullptr;
   {
@@ -106,7 +98,6 @@ std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::
   options.name = name.c_str();
   options.ranks = ranks.empty() ? nullptr : ranks.data();
   options.rank_count = static_cast<uint32_t>(ranks.size());
-  options.wire = WireFromName(wire);
   shoal_group* handle = nullptr;
   shoal_error error = {};
   library_.Check(library_.shoal_group_create(worker, &options, &handle, &error), error,

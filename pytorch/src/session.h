@@ -162,10 +162,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // As shoal_worker_open_device has it. Throws ShoalError.
   void OpenDevice(uint32_t device);
-  // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16", "fp16" or "int8".
-  // Name, ranks and wire of `options` are not looked at. Throws ShoalError.
+  // Waits for all ranks of the group. `ranks` empty: all ranks of the job. Name
+  // and ranks of `options` are not looked at. Throws ShoalError.
   std::shared_ptr<Group> CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
-                                     const std::string& wire, shoal_group_options options);
+                                     shoal_group_options options);
 
   // Closes the group; with the last one, the session, unless it is in an open job. Throws as Close.
   void CloseGroup(const std::shared_ptr<Group>& group);

@@ -71,8 +71,14 @@ SIMULATOR_MUTATIONS = [
     mutation(
         "int8-scale-of-what-rounds-up-to-128",
         "no number of a block of int8 is rounded to more than 127",
-        ("reduce/int8_block.h", "(largest + 0x10000u) >> 23;", "largest >> 23;"),
-        test=CxxTest("reduce_test", "Int8Block.EveryKernelEncodesAsTheReference"),
+        ("reduce/block_numbers.h", "kTooLargeMantissa = 0x7f0000;", "kTooLargeMantissa = 0x800000;"),
+        test=CxxTest("reduce_test", "Wire/Block.EveryKernelEncodesAsTheReference/int8"),
+    ),
+    mutation(
+        "fp8-scale-of-what-rounds-up-to-480",
+        "no number of a block of fp8 is rounded to more than 448, which would be NaN",
+        ("reduce/block_numbers.h", "kTooLargeMantissa = 0x680001;", "kTooLargeMantissa = 0x780001;"),
+        test=CxxTest("reduce_test", "Wire/Block.EveryKernelEncodesAsTheReference/fp8"),
     ),
     mutation(
         "node-sums-parts-of-blocks",

@@ -64,7 +64,7 @@ class WorkerOptions(Structure):
 COLOCATIONS = {"off": 0, "auto": 1, "on": 2}
 WITHOUT_SERVERS = {"wait": 0, "colocate": 1}
 NODE_REDUCES = {"auto": 0, "off": 1, "host": 2}
-WIRES = {"none": 0, "fp16": 3, "bf16": 4, "int8": 5}
+WIRES = {"none": 0, "fp16": 3, "bf16": 4, "int8": 5, "fp8": 10}
 TYPES = {"float32": 1, "int32": 7}
 
 

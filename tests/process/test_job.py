@@ -36,7 +36,7 @@ def test_i1_same_bits_for_any_number_of_servers_and_chunk_size(cluster: Cluster)
     assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
 
 
-@pytest.mark.parametrize("wire", ["bf16", "int8"])
+@pytest.mark.parametrize("wire", ["bf16", "int8", "fp8"])
 def test_i1_same_bits_over_a_narrow_wire_for_any_number_of_servers_and_chunk_size(cluster: Cluster, wire: str):
     count = ["--count", "300007", "--wire", wire]
     found: dict[str, set[str]] = {}

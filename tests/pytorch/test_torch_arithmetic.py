@@ -10,6 +10,7 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILTER = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")).parent / "tests" / "kernel_filter"
 HALVES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
+WIRES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 RUN_SECONDS = 60
 
 
@@ -48,7 +49,7 @@ def assert_same_bits(got: torch.Tensor, expected: torch.Tensor, *inputs: torch.T
 @pytest.mark.parametrize("dtype", HALVES)
 def test_every_value_is_widened_as_pytorch_does(dtype, kernel):
     values = all_values(dtype)
-    got = tensor_of(run_filter(kernel, "widen", HALVES[dtype], stdin=bytes_of(values)), torch.float32)
+    got = tensor_of(run_filter(kernel, "widen", WIRES[dtype], stdin=bytes_of(values)), torch.float32)
     assert_same_bits(got, values.to(torch.float32), values)
 
 
@@ -60,8 +61,36 @@ def test_fp32_is_narrowed_as_pytorch_does(dtype, kernel):
     lower = torch.tensor([0, 1, 0x0FFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0x8001, 0xABCD, 0xFFFF])
     numbers = (upper[:, None] | lower[None, :]).flatten()
     values = torch.where(numbers >= 1 << 31, numbers - (1 << 32), numbers).to(torch.int32).view(torch.float32)
-    got = tensor_of(run_filter(kernel, "narrow", HALVES[dtype], stdin=bytes_of(values)), dtype)
+    got = tensor_of(run_filter(kernel, "narrow", WIRES[dtype], stdin=bytes_of(values)), dtype)
     assert_same_bits(got, values.to(dtype), values)
+
+
+# ---- blocks of fp8: E4M3 numbers with a scale each 32 (docs/numerics.md) ----
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_byte_of_a_block_of_fp8_is_widened_as_pytorch_does(kernel):
+    values = torch.arange(256, dtype=torch.int32).to(torch.uint8)
+    for scale in (10, 100, 127, 246):
+        blocks = torch.cat([torch.full((8, 1), scale, dtype=torch.uint8), values.view(8, 32)], dim=1)
+        got = tensor_of(run_filter(kernel, "widen", "fp8", stdin=bytes_of(blocks)), torch.float32)
+        expected = values.view(torch.float8_e4m3fn).to(torch.float32) * 2.0 ** (scale - 127)
+        assert_same_bits(got, expected, values)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_fp32_is_narrowed_to_fp8_as_pytorch_does(kernel):
+    """All upper halves of numbers below 464, and lower ones beside a tie, each in a block whose scale is 1."""
+    upper = torch.arange(0x43E8, dtype=torch.int64) << 16
+    lower = torch.tensor([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF])
+    magnitudes = (upper[:, None] | lower[None, :]).flatten().to(torch.int32).view(torch.float32)
+    numbers = torch.cat([magnitudes, -magnitudes])
+    numbers = numbers[: numbers.numel() // 31 * 31].view(-1, 31)
+    blocks = torch.cat([torch.full((len(numbers), 1), 448.0), numbers], dim=1)
+    got = tensor_of(run_filter(kernel, "narrow", "fp8", stdin=bytes_of(blocks)), torch.uint8).view(-1, 33)
+    assert got[:, 0].eq(127).all()
+    wrong = got[:, 1:] != blocks.to(torch.float8_e4m3fn).view(torch.uint8)
+    assert not wrong.any(), f"{int(wrong.sum())} differ, first of {blocks[wrong][0]}"
 
 
 def rounded_once(contributions: list[torch.Tensor], operation: str) -> torch.Tensor:

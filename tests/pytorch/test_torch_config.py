@@ -53,7 +53,7 @@ def test_sizes_may_be_given_in_larger_units(text: str, expected: int):
         ("SHOAL_DEVICE_MEMORY", "1T", "such as 65536, 64K, 1M or 1G"),
         ("SHOAL_PORT_BUFFER", "2G", "up to 1G"),
         ("SHOAL_PORT_BUFFER", "-1", "number of bytes"),
-        ("SHOAL_WIRE", "bfloat16", "one of none, bf16, fp16, int8"),
+        ("SHOAL_WIRE", "bfloat16", "one of none, fp16, bf16, int8, fp8"),
         ("SHOAL_COLOCATE", "1", "one of off, auto, on"),
         ("SHOAL_WITHOUT_SERVERS", "inner", "one of wait, colocate"),
         ("SHOAL_NODE_REDUCE", "ring", "one of auto, off, host, nccl"),

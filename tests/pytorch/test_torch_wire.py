@@ -9,24 +9,31 @@ from rank_processes import run_ranks
 from torch.nn.parallel import DistributedDataParallel
 
 import shoal
+from shoal import config
 
 RANKS = 4
 
 
-def as_int8_blocks(tensor: torch.Tensor) -> torch.Tensor:
-    """What docs/numerics.md says of finite numbers on the 8-bit wire."""
+def as_blocks(tensor: torch.Tensor, wire: str) -> torch.Tensor:
+    """What docs/numerics.md says of finite numbers on the 8-bit wires."""
+    is_int8 = wire == "int8"
     count = tensor.numel()
     blocks = torch.nn.functional.pad(tensor.to(torch.float64), (0, -count % 32)).view(-1, 32)
     largest = blocks.abs().amax(dim=1, keepdim=True)
-    exponent = torch.frexp(largest).exponent.clamp(min=-119) - 7
-    exponent += torch.round(torch.ldexp(largest, -exponent)) > 127
-    numbers = torch.ldexp(torch.round(torch.ldexp(blocks, -exponent)), exponent)
-    return (numbers + 0.0).flatten()[:count].to(torch.float32)  # an integer has no negative zero
+    exponent = (torch.frexp(largest).exponent - (7 if is_int8 else 9)).clamp(min=-126 if is_int8 else -117)
+    units = torch.ldexp(largest, -exponent)
+    exponent += units >= 127.5 if is_int8 else units > 464  # the unit is too small: it would round to 128 or to 480
+    units = torch.ldexp(blocks, -exponent)
+    if is_int8:
+        rounded = torch.round(units) + 0.0  # an integer has no negative zero
+    else:
+        rounded = units.to(torch.float32).to(torch.float8_e4m3fn).to(torch.float64)
+    return torch.ldexp(rounded, exponent).flatten()[:count].to(torch.float32)
 
 
 def as_sent(tensor: torch.Tensor, wire: str) -> torch.Tensor:
-    if wire == "int8":
-        return as_int8_blocks(tensor)
+    if wire in ("int8", "fp8"):
+        return as_blocks(tensor, wire)
     return tensor.to({"bf16": torch.bfloat16, "fp16": torch.float16}[wire]).to(torch.float32)
 
 
@@ -53,7 +60,7 @@ def reduce_float32(wire: str) -> list[bool]:
         dist.all_reduce(tensor, op=operation)
         checks.append(same_bits(tensor, rounded_sum(wire, average)))
     count = tensor.numel()
-    sent = count + -(-count // 32) if wire == "int8" else 2 * count
+    sent = count + -(-count // 32) if wire in ("int8", "fp8") else 2 * count
     checks.append(shoal.statistics()["bytes_pushed"] - before == 2 * sent)
     wide = contribution(dist.get_rank()).to(torch.float64)
     dist.all_reduce(wide)
@@ -61,7 +68,7 @@ def reduce_float32(wire: str) -> list[bool]:
     return checks
 
 
-@pytest.mark.parametrize("wire", ["bf16", "fp16", "int8"])
+@pytest.mark.parametrize("wire", list(config.WIRES)[1:])
 def test_float32_has_pytorchs_bits_and_fewer_bytes(cluster, wire):
     environment = cluster.environment(SHOAL_WIRE=wire)
     results = run_ranks(RANKS, reduce_float32, wire, environment=environment)
@@ -126,7 +133,7 @@ def test_an_unknown_node_reduce_is_refused_before_anybody_is_asked():
 
 
 def test_an_unknown_wire_is_refused_before_anybody_is_asked():
-    with pytest.raises(ValueError, match="wire='int4': expected one of none, bf16, fp16, int8"):
+    with pytest.raises(ValueError, match="wire='int4': expected one of none, fp16, bf16, int8, fp8"):
         shoal.GroupOptions(wire="int4")
 
 
@@ -189,7 +196,7 @@ def train() -> tuple[float, float, str]:
     return float(losses[0]), float(losses[-1]), digest
 
 
-@pytest.mark.parametrize("wire", ["bf16", "int8"])
+@pytest.mark.parametrize("wire", ["bf16", "int8", "fp8"])
 def test_training_keeps_all_ranks_equal_and_learns_as_without(cluster, wire):
     narrow = run_ranks(2, train, environment=cluster.environment(SHOAL_WIRE=wire))
     plain = run_ranks(2, train, environment=cluster.environment())

@@ -229,9 +229,9 @@ TEST(AllReduce, AServerWithoutMemoryForAGroupIsNamedToEveryRankWithTheSameCode) 
 
 // F2: with real numbers, whose sum in another order would have other bits, down to one server.
 TEST(Invariant, I1TheBitsAreTheSameWhenServersDieInTheMiddle) {
-  for (const WireFormat wire : {WireFormat::kAsIs, WireFormat::kBfloat16, WireFormat::kInt8}) {
+  for (const WireFormat wire : {WireFormat::kAsIs, WireFormat::kBfloat16, WireFormat::kInt8, WireFormat::kFloat8}) {
     // So that it has as many chunks.
-    const size_t elements = wire == WireFormat::kInt8 ? 160'000 : 80'000;
+    const size_t elements = IsInBlocks(wire) ? 160'000 : 80'000;
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       const auto run = [&](bool servers_die) {
         Cluster cluster({.workers = 3, .servers = 3, .wire = wire, .seed = seed});

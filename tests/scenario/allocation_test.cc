@@ -122,7 +122,10 @@ TEST(Allocation, NoneForAChunkInEitherLoop) { ExpectNoneForAChunk(WireFormat::kA
 
 TEST(Allocation, NoneForAChunkOverA16BitWire) { ExpectNoneForAChunk(WireFormat::kBfloat16); }
 
-TEST(Allocation, NoneForAChunkOfInt8Blocks) { ExpectNoneForAChunk(WireFormat::kInt8); }
+TEST(Allocation, NoneForAChunkOfBlocks) {
+  ExpectNoneForAChunk(WireFormat::kInt8);
+  ExpectNoneForAChunk(WireFormat::kFloat8);
+}
 
 }  // namespace
 }  // namespace shoal

@@ -24,8 +24,6 @@ using ::testing::HasSubstr;
 using Bytes = std::vector<std::byte>;
 using Tensor = std::vector<float>;
 
-constexpr WireFormat kNarrow[] = {WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8};
-
 Tensor RandomTensor(uint64_t seed, size_t elements) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
@@ -104,7 +102,7 @@ void ExpectExpected(const ClusterOptions& options) {
 }
 
 TEST(NarrowWire, I1TheBitsDoNotDependOnServersChunkSizeOrArrivalOrder) {
-  for (const WireFormat wire : kNarrow) {
+  for (const WireFormat wire : kNarrowWires) {
     for (uint32_t workers = 1; workers <= 4; ++workers) {
       for (uint32_t servers = 1; servers <= 3; ++servers) {
         for (uint32_t chunk_bytes : {1024u, 16u << 10, 1u << 20}) {
@@ -134,11 +132,14 @@ void ExpectBytes(WireFormat wire, uint64_t bytes) {
 
 TEST(NarrowWire, HalfTheBytesCross) { ExpectBytes(WireFormat::kBfloat16, 40'000); }
 
-TEST(NarrowWire, AByteAndAThirtysecondCrossForAnInt8) { ExpectBytes(WireFormat::kInt8, 20'000 + 625); }
+TEST(NarrowWire, AByteAndAThirtysecondCrossForANumberOfABlock) {
+  ExpectBytes(WireFormat::kInt8, 20'000 + 625);
+  ExpectBytes(WireFormat::kFloat8, 20'000 + 625);
+}
 
 // In its place, with what is beside it in its block lost and all else as it is.
-TEST(NarrowWire, NanAndInfinityOfOneRankReachAllAsInt8) {
-  Cluster cluster({.workers = 3, .servers = 2, .wire = WireFormat::kInt8});
+void ExpectNanAndInfinityInTheirPlaces(WireFormat wire) {
+  Cluster cluster({.workers = 3, .servers = 2, .wire = wire});
   cluster.OpenGroup(1, 0);
   std::vector<Tensor> tensors(3, Tensor(3000, 0.25f));
   tensors[1][1000] = std::numeric_limits<float>::quiet_NaN();
@@ -158,6 +159,11 @@ TEST(NarrowWire, NanAndInfinityOfOneRankReachAllAsInt8) {
       }
     }
   }
+}
+
+TEST(NarrowWire, NanAndInfinityOfOneRankReachAllInBlocks) {
+  ExpectNanAndInfinityInTheirPlaces(WireFormat::kInt8);
+  ExpectNanAndInfinityInTheirPlaces(WireFormat::kFloat8);
 }
 
 TEST(NarrowWire, OtherTypesCrossAsTheyAre) {
@@ -187,7 +193,7 @@ TEST(NarrowWire, ATensorOf16BitsIsNoFloat32ThatWasNarrowed) {
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllDone(1, 1); }));
   for (uint32_t w = 0; w < 2; ++w) {
     EXPECT_THAT(std::string(cluster.Done(w, 1)->status.message()),
-                ::testing::AllOf(HasSubstr("rank 0 called sum of 100 float32 sent as bfloat16"),
+                ::testing::AllOf(HasSubstr("rank 0 called sum of 100 float32 sent as bf16"),
                                  HasSubstr("rank 1 called sum of 100 bfloat16")));
   }
 }
@@ -243,7 +249,7 @@ TEST(NarrowWire, TheErrorIsBelowThatOfARingWithTheSameWire) {
   for (Tensor& tensor : positive) {
     for (float& value : tensor) value = std::fabs(value);
   }
-  for (const WireFormat wire : kNarrow) {
+  for (const WireFormat wire : kNarrowWires) {
     for (const std::vector<Tensor>* inputs : {&of_both_signs, &positive}) {
       const Errors ours = ErrorsOf(ClusterSum(wire, *inputs), *inputs);
       for (const bool rounded_first : {false, true}) {
@@ -278,31 +284,41 @@ TEST(NarrowWire, TheErrorKeepsItsBound) {
   }
 }
 
-// There as well: the largest numbers of the element's block count instead.
-TEST(NarrowWire, TheErrorOfInt8KeepsItsBound) {
+// There as well: the largest numbers of the element's block count too, and with int8 they alone.
+void ExpectErrorsOfBlocksWithinTheirBound(WireFormat wire) {
   constexpr size_t kElements = 20'000;
   const std::vector<Tensor> inputs = RandomTensors(8, 79, kElements);
-  const Tensor sum = ClusterSum(WireFormat::kInt8, inputs);
-  for (size_t first = 0; first < kElements; first += kInt8BlockElements) {
-    const size_t end = std::min<size_t>(first + kInt8BlockElements, kElements);
+  const Tensor sum = ClusterSum(wire, inputs);
+  for (size_t first = 0; first < kElements; first += kBlockElements) {
+    const size_t end = std::min<size_t>(first + kBlockElements, kElements);
     std::vector<double> exact(end - first);
+    std::vector<double> magnitudes(end - first);
     double largest_sum = 0;
     double largest_inputs = 0;
     for (const Tensor& input : inputs) {
       double largest = 0;
       for (size_t i = first; i < end; ++i) {
+        const double magnitude = std::fabs(static_cast<double>(input[i]));
         exact[i - first] += input[i];
-        largest = std::max(largest, std::fabs(static_cast<double>(input[i])));
+        magnitudes[i - first] += magnitude;
+        largest = std::max(largest, magnitude);
       }
       largest_inputs += largest;
     }
     for (const double each : exact) largest_sum = std::max(largest_sum, std::fabs(each));
-    for (size_t i = first; i < end; ++i) {
-      // The second sum may itself be off.
-      ASSERT_LE(std::fabs(sum[i] - exact[i - first]), (1.01 * largest_inputs + largest_sum) / 127.5) << i;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      // The second sum of each may itself be off.
+      const double of_int8 = (1.01 * largest_inputs + largest_sum) / 127.5;
+      const double of_float8 =
+          (1.06 * magnitudes[i] + std::fabs(exact[i])) / 17 + (1.06 * largest_inputs + 1.06 * largest_sum) / 237'568;
+      ASSERT_LE(std::fabs(sum[first + i] - exact[i]), wire == WireFormat::kInt8 ? of_int8 : of_float8) << first + i;
     }
   }
 }
+
+TEST(NarrowWire, TheErrorOfInt8KeepsItsBound) { ExpectErrorsOfBlocksWithinTheirBound(WireFormat::kInt8); }
+
+TEST(NarrowWire, TheErrorOfFloat8KeepsItsBound) { ExpectErrorsOfBlocksWithinTheirBound(WireFormat::kFloat8); }
 
 }  // namespace
 }  // namespace shoal

@@ -143,7 +143,7 @@ TEST(Rails, ANarrowWireRoundsContributionsAndTheNodesSumOnce) {
                                    {{WireCodec(DataType::kFloat32), ReduceOp::kAvg}, 10'007},
                                    {{WireCodec(DataType::kFloat32), ReduceOp::kPremulSum, 0.3}, 129},
                                    {{WireCodec(DataType::kFloat64), ReduceOp::kSum}, 500}};
-  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8}) {
+  for (const WireFormat wire : kNarrowWires) {
     ClusterOptions options = Rails(2, 2);
     options.servers = 2;
     options.wire = wire;
@@ -188,7 +188,7 @@ TEST(Rails, ARankPushesItsPartAlone) {
 
 TEST(Invariant, I1TheBitsAreTheSameWhenServersDieInTheMiddleOfRails) {
   const std::vector<Case> cases(3, {{WireCodec(DataType::kFloat32), ReduceOp::kAvg}, 160'000});
-  for (const WireFormat wire : {WireFormat::kAsIs, WireFormat::kBfloat16, WireFormat::kInt8}) {
+  for (const WireFormat wire : {WireFormat::kAsIs, WireFormat::kBfloat16, WireFormat::kInt8, WireFormat::kFloat8}) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
       ClusterOptions options = Rails(2, 2);
       options.servers = 3;

@@ -49,7 +49,8 @@ device::CopyCommand CommandOf(const DeviceCopy& copy) {
       command.type = device::CopyType::kBfloat16;
       break;
     case WireFormat::kInt8:
-      break;  // Start refuses it
+    case WireFormat::kFloat8:
+      break;  // Start refuses them
   }
   return command;
 }
@@ -450,8 +451,8 @@ void CudaStager::Start(DeviceCopy copy) {
     return;
   }
   // Nothing gets here unless a caller was not asked (CheckTakesDevices).
-  if (copy.codec.format() == WireFormat::kInt8) {
-    next_.push_back({.token = copy.token, .status = absl::UnimplementedError("devices can't convert to int8 blocks")});
+  if (copy.codec.is_in_blocks()) {
+    next_.push_back({.token = copy.token, .status = absl::UnimplementedError("devices can't convert to blocks")});
     return;
   }
   ++copies_under_way_;

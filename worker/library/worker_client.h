@@ -103,7 +103,7 @@ class WorkerClient {
   // IoThread::OpenDevice.
   absl::Status OpenDevice(uint32_t ordinal);
   // OK: AllReduce takes tensors on devices of this group. FailedPrecondition: this worker has no devices.
-  // Unimplemented: its ranks reduce within nodes, and can't among their devices, or its wire is int8, or it has
+  // Unimplemented: its ranks reduce within nodes, and can't among their devices, or its wire has 8 bits, or it has
   // whole_op or error_feedback. Any thread.
   absl::Status CheckTakesDevices(const CallerGroup& group) const;
 

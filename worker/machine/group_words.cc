@@ -83,11 +83,11 @@ absl::Status CheckLayout(const GroupInfo& group, const SubmitCommand& command) {
 }
 
 absl::Status CheckTakesDevices(const GroupInfo& group, bool devices_meet) {
-  if (group.wire == WireFormat::kInt8) {
+  if (IsInBlocks(group.wire)) {
     return absl::UnimplementedError(
-        absl::StrCat("group \"", group.name,
-                     "\" has wire int8, which is for tensors in host memory: devices can't convert to it. Copy the "
-                     "tensor to host memory, or make the group with wire bf16"));
+        absl::StrCat("group \"", group.name, "\" has wire ", std::string(WireFormatName(group.wire)),
+                     ", which is for tensors in host memory: devices can't convert to it. Copy the tensor to host "
+                     "memory, or make the group with wire bf16"));
   }
   if (group.whole_op) {
     return absl::UnimplementedError(

@@ -156,7 +156,7 @@ TEST_P(LocalReduceSuite, L3ANarrowWireRoundsEachContributionAndTheResultOnce) {
     RanksUnderTest ranks = MakeRanks(size, size);
     ranks.OpenAll(kGroup);
     uint64_t ticket = 0;
-    for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8}) {
+    for (const WireFormat wire : kNarrowWires) {
       for (const ReduceOp reduce_op : kAllOps) {
         for (const uint64_t elements : {1u, 1'000u, 200'003u}) {
           LocalOp op = Op(++ticket, elements, DataType::kFloat32, reduce_op);

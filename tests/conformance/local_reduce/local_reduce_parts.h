@@ -111,7 +111,7 @@ TEST_P(LocalParts, L3TheNodesSumHasTheBitsOfReduceAndNeverDividesByTheRanksOfThe
 }
 
 TEST_P(LocalParts, L3ANarrowWireIsUsedOnTheWayInAndOut) {
-  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8}) {
+  for (const WireFormat wire : kNarrowWires) {
     for (const uint64_t elements : {10u, 250'000u}) {
       LocalOp op = PartOp(0, elements);
       op.codec = WireCodec(DataType::kFloat32, wire);

@@ -68,7 +68,7 @@ TEST(CudaStager, WhatADeviceCanNotEncodeIsRefused) {
                           .staging = memory,
                           .place = memory->Place(0),
                           .elements = 64,
-                          .codec = WireCodec(DataType::kFloat32, WireFormat::kInt8)});
+                          .codec = WireCodec(DataType::kFloat32, WireFormat::kFloat8)});
   const std::span<const DeviceCopyEnded> ended = harness.stager().Poll();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_TRUE(absl::IsUnimplemented(ended[0].status)) << ended[0].status;

@@ -113,8 +113,8 @@ TEST(BucketPlan, TheSameTensorsAreTakenWithEveryChunkSizeThatALinkMayGive) {
   }
 }
 
-// A chunk of int8 blocks has some bytes left over, so that fewer of them fit into so many chunks.
-TEST(BucketPlan, TheSameTensorsAreTakenAsInt8BlocksWithEveryChunkSizeThatALinkMayGive) {
+// A chunk of blocks has some bytes left over, so that fewer of them fit into so many chunks.
+TEST(BucketPlan, TheSameTensorsAreTakenInBlocksWithEveryChunkSizeThatALinkMayGive) {
   const WireCodec codec(DataType::kFloat32, WireFormat::kInt8);
   const uint64_t most = uint64_t{7936} << 23;
   for (uint32_t chunk_bytes = kSmallestChosenChunkBytes; chunk_bytes <= kMaxChunkBytes; chunk_bytes *= 2) {
@@ -123,7 +123,7 @@ TEST(BucketPlan, TheSameTensorsAreTakenAsInt8BlocksWithEveryChunkSizeThatALinkMa
       ASSERT_TRUE(plan.ok()) << plan.status() << " in chunks of " << chunk_bytes;
       EXPECT_LE(plan->chunk_count, kMaxChunksPerBucket);
       EXPECT_LE(codec.WireBytes(plan->elements_per_chunk), chunk_bytes);
-      EXPECT_EQ(plan->elements_per_chunk % kInt8BlockElements, 0u);
+      EXPECT_EQ(plan->elements_per_chunk % kBlockElements, 0u);
       const ChunkNumber last(plan->chunk_count - 1);
       EXPECT_EQ(plan->FirstElement(last) + plan->ElementCount(last), elements);
     }

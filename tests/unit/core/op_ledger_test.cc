@@ -75,7 +75,7 @@ TEST(OpLedger, ATensorOfTheTypeOnTheWireIsNoFloat32ThatWasConverted) {
     FrameHeader push = Push(1, 100);
     push.codec = WireCodec(DataType::kFloat32, wire);
     ASSERT_EQ(ledger.Admit(push, &record), Refusal::kNone);
-    push.codec = WireCodec(push.codec.wire_type());
+    push.codec = *WireCodec::FromWire(push.codec.type_number(), /*narrowed=*/false);
     EXPECT_EQ(ledger.Admit(push, &record), Refusal::kLayoutMismatch) << WireFormatName(wire);
   }
 }

@@ -24,30 +24,33 @@ TEST(WireCodec, OnlyFloat32IsConverted) {
       EXPECT_EQ(codec.is_identity(), !is_float32 || wire == WireFormat::kAsIs);
       EXPECT_EQ(codec == WireCodec(tensor), codec.is_identity()) << "the wire makes no difference";
     }
-    EXPECT_EQ(WireCodec(tensor).wire_type(), tensor);
-    EXPECT_EQ(WireCodec(tensor, WireFormat::kFloat16).wire_type(), is_float32 ? DataType::kFloat16 : tensor);
-    EXPECT_EQ(WireCodec(tensor, WireFormat::kBfloat16).wire_type(), is_float32 ? DataType::kBfloat16 : tensor);
-    EXPECT_EQ(WireCodec(tensor, WireFormat::kInt8).wire_type(), is_float32 ? DataType::kInt8 : tensor);
+    EXPECT_EQ(WireCodec(tensor).type_number(), static_cast<uint8_t>(tensor));
   }
   EXPECT_EQ(WireCodec(), WireCodec(DataType::kFloat32));
 }
 
 TEST(WireCodec, AConvertedTensorIsNoTensorOfTheTypeOnTheWire) {
   const WireCodec converted(DataType::kFloat32, WireFormat::kBfloat16);
-  EXPECT_EQ(converted.wire_type(), WireCodec(DataType::kBfloat16).wire_type());
+  EXPECT_EQ(converted.type_number(), WireCodec(DataType::kBfloat16).type_number());
   EXPECT_NE(converted, WireCodec(DataType::kBfloat16));
   EXPECT_NE(converted, WireCodec(DataType::kFloat32, WireFormat::kFloat16));
 }
 
-TEST(WireCodec, Float32IsSentAs16BitTypesAndInt8AndAsNoOther) {
-  for (const DataType type : AllTypes()) {
-    const std::optional<WireCodec> codec = WireCodec::Float32As(type);
-    const bool may_be = type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kInt8;
-    ASSERT_EQ(codec.has_value(), may_be) << DataTypeName(type);
-    if (!codec.has_value()) continue;
-    EXPECT_EQ(codec->wire_type(), type);
-    EXPECT_EQ(codec->tensor_type(), DataType::kFloat32);
-    EXPECT_FALSE(codec->is_identity());
+TEST(WireCodec, WhatAFrameSaysIsACodecOrNone) {
+  for (int number = 0; number < 256; ++number) {
+    const auto byte = static_cast<uint8_t>(number);
+    const std::optional<WireCodec> narrowed = WireCodec::FromWire(byte, true);
+    ASSERT_EQ(narrowed.has_value(), number == 3 || number == 4 || number == 5 || number == 10) << number;
+    if (narrowed.has_value()) {
+      EXPECT_EQ(*narrowed, WireCodec(DataType::kFloat32, static_cast<WireFormat>(number)));
+      EXPECT_FALSE(narrowed->is_identity());
+      EXPECT_EQ(narrowed->type_number(), number);
+    }
+    const std::optional<WireCodec> as_it_is = WireCodec::FromWire(byte, false);
+    ASSERT_EQ(as_it_is.has_value(), number >= 1 && number <= 9) << number;
+    if (as_it_is.has_value()) {
+      EXPECT_EQ(*as_it_is, WireCodec(static_cast<DataType>(number)));
+    }
   }
 }
 
@@ -64,17 +67,21 @@ TEST(WireCodec, BytesAreThoseOfTheElements) {
   }
 }
 
-TEST(WireCodec, ABlockOf32Int8HasAByteMore) {
-  const WireCodec codec(DataType::kFloat32, WireFormat::kInt8);
-  EXPECT_EQ(codec.WireBytes(0), 0u);
-  EXPECT_EQ(codec.WireBytes(1), 2u);
-  EXPECT_EQ(codec.WireBytes(32), 33u);
-  EXPECT_EQ(codec.WireBytes(33), 35u);
-  EXPECT_EQ(codec.WireBytes(uint64_t{1} << 40), 33 * (uint64_t{1} << 35));
-  EXPECT_EQ(codec.TensorBytes(33), 132u);
-  EXPECT_EQ(codec.alignment_elements(), 64u);
-  EXPECT_EQ(codec.ElementsIn(1024), 960u) << "15 times 66 bytes";
-  EXPECT_EQ(WireCodec(DataType::kInt32, WireFormat::kInt8).WireBytes(33), 132u);
+TEST(WireCodec, ABlockOf32HasAByteMore) {
+  for (const WireFormat wire : {WireFormat::kInt8, WireFormat::kFloat8}) {
+    const WireCodec codec(DataType::kFloat32, wire);
+    EXPECT_TRUE(codec.is_in_blocks());
+    EXPECT_EQ(codec.WireBytes(0), 0u);
+    EXPECT_EQ(codec.WireBytes(1), 2u);
+    EXPECT_EQ(codec.WireBytes(32), 33u);
+    EXPECT_EQ(codec.WireBytes(33), 35u);
+    EXPECT_EQ(codec.WireBytes(uint64_t{1} << 40), 33 * (uint64_t{1} << 35));
+    EXPECT_EQ(codec.TensorBytes(33), 132u);
+    EXPECT_EQ(codec.alignment_elements(), 64u);
+    EXPECT_EQ(codec.ElementsIn(1024), 960u) << "15 times 66 bytes";
+    EXPECT_FALSE(WireCodec(DataType::kInt32, wire).is_in_blocks());
+    EXPECT_EQ(WireCodec(DataType::kInt32, wire).WireBytes(33), 132u);
+  }
 }
 
 // What cuts tensors counts on it (core/bucket_plan.h, worker/local_reduce/op_rounds.h, server/loop/inline_reducer.cc).
@@ -96,8 +103,9 @@ TEST(WireCodec, WhatFitsIsAlignedAndOneLineMoreDoesNotFit) {
 
 TEST(WireCodec, NamesSayWhatIsConverted) {
   EXPECT_EQ(WireCodecName(WireCodec(DataType::kInt32, WireFormat::kFloat16)), "int32");
-  EXPECT_EQ(WireCodecName(WireCodec(DataType::kFloat32, WireFormat::kFloat16)), "float32 sent as float16");
+  EXPECT_EQ(WireCodecName(WireCodec(DataType::kFloat32, WireFormat::kFloat16)), "float32 sent as fp16");
   EXPECT_EQ(WireCodecName(WireCodec(DataType::kFloat32, WireFormat::kInt8)), "float32 sent as int8 blocks");
+  EXPECT_EQ(WireCodecName(WireCodec(DataType::kFloat32, WireFormat::kFloat8)), "float32 sent as fp8 blocks");
 }
 
 }  // namespace

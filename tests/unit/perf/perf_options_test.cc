@@ -65,8 +65,9 @@ TEST(PerfOptions, TheWireIsNamed) {
   EXPECT_EQ(Parse({"--spawn", "2", "--wire", "bf16"})->wire, WireFormat::kBfloat16);
   EXPECT_EQ(Parse({"--spawn", "2", "--wire=fp16"})->wire, WireFormat::kFloat16);
   EXPECT_EQ(Parse({"--spawn", "2", "--wire=int8"})->wire, WireFormat::kInt8);
+  EXPECT_EQ(Parse({"--spawn", "2", "--wire=fp8"})->wire, WireFormat::kFloat8);
   EXPECT_THAT(std::string(Parse({"--spawn", "2", "--wire", "int4"}).status().message()),
-              HasSubstr("--wire: \"int4\" is none of none|bf16|fp16|int8"));
+              HasSubstr("--wire: \"int4\" is none of none|fp16|bf16|int8|fp8"));
 }
 
 TEST(PerfOptions, WhetherRanksReduceOnTheirNodeIsNamed) {

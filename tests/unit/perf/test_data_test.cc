@@ -64,7 +64,7 @@ std::vector<TestData> AllTests() {
         for (const uint32_t ranks : {1, 2, 3, 4, 16}) {
           tests.push_back({kind, 42, WireCodec(static_cast<DataType>(type)), static_cast<ReduceOp>(op), ranks});
           if (tests.back().codec.tensor_type() != DataType::kFloat32) continue;
-          for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8}) {
+          for (const WireFormat wire : kNarrowWires) {
             tests.push_back(tests.back());
             tests.back().codec = WireCodec(DataType::kFloat32, wire);
           }
@@ -125,7 +125,7 @@ TEST(TestData, ALostContributionIsFound) {
   for (TestData test : AllTests()) {
     if (test.rank_count < 2 || test.op == ReduceOp::kMin || test.op == ReduceOp::kMax) continue;
     // Products of so many random numbers are smaller than what rounding of the largest in their block may do.
-    if (test.codec.format() == WireFormat::kInt8 && test.op == ReduceOp::kProd && test.rank_count > 4) continue;
+    if (test.codec.is_in_blocks() && test.op == ReduceOp::kProd && test.rank_count > 4) continue;
     Reduced reduced(test, 400, /*skipped=*/1);
     // Few only where an integer average truncates the difference away.
     EXPECT_GT(CheckResult(test, reduced.data(), 400).wrong, 0u) << Describe(test);
@@ -141,7 +141,7 @@ TEST(TestData, AContributionThatCountsTwiceIsFound) {
 }
 
 TEST(TestData, ADigitThatCanNotHaveCrossedTheWireIsFound) {
-  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8}) {
+  for (const WireFormat wire : kNarrowWires) {
     const TestData test{NumberKind::kRandom, 1, WireCodec(DataType::kFloat32, wire), ReduceOp::kSum, 2};
     Reduced reduced(test, 8);
     reduced.data()[12] ^= std::byte{1};  // far below what rounding may do

@@ -81,14 +81,13 @@ TEST(Finite, SquaresAreSummedInDouble) {
 }
 
 TEST(Finite, SquaresOf16BitNumbersAreThoseOfTheNumbers) {
-  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
-    const WireCodec codec(DataType::kFloat32, wire);
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16}) {
+    const WireCodec codec = *WireCodec::FromWire(static_cast<uint8_t>(type), /*narrowed=*/true);
     std::vector<float> numbers(5000);
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 200) - 100;
     std::vector<uint16_t> narrow(numbers.size());
     Encode(codec, Bytes(numbers), reinterpret_cast<std::byte*>(narrow.data()), numbers.size());
-    EXPECT_EQ(SquareSum(codec.wire_type(), Bytes(narrow), narrow.size()),
-              SquareSum(DataType::kFloat32, Bytes(numbers), 5000));
+    EXPECT_EQ(SquareSum(type, Bytes(narrow), narrow.size()), SquareSum(DataType::kFloat32, Bytes(numbers), 5000));
   }
 }
 

@@ -3,7 +3,7 @@
 //
 //   kernel_filter names                          the kernels that this machine runs, one a line
 //   kernel_filter KERNEL reduce DTYPE OP INPUTS  input: INPUTS equally long contributions, one after another
-//   kernel_filter KERNEL narrow|widen DTYPE      input: fp32 numbers, or 16-bit ones, or blocks of int8
+//   kernel_filter KERNEL narrow|widen WIRE       input: fp32 numbers, or what they are on that wire
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -36,7 +36,8 @@ std::vector<std::byte> Reduced(const KernelTable& table, const ReduceSpec& spec,
 }
 
 const ConvertKernels& KernelsOf(const KernelTable& table, WireFormat format) {
-  if (format == WireFormat::kInt8) return table.int8_blocks;
+  if (format == WireFormat::kInt8) return table.int8_blocks.convert;
+  if (format == WireFormat::kFloat8) return table.float8_blocks.convert;
   return format == WireFormat::kFloat16 ? table.float16 : table.bfloat16;
 }
 
@@ -62,14 +63,16 @@ int Run(const std::vector<std::string>& words) {
   for (const KernelTable* candidate : AllKernels()) {
     if (!words.empty() && words[0] == candidate->name) table = candidate;
   }
-  const std::optional<DataType> type = words.size() > 2 ? DataTypeFromName(words[2]) : std::nullopt;
-  if (table == nullptr || !type.has_value()) return 2;
+  if (table == nullptr || words.size() < 3) return 2;
+  const std::optional<DataType> type = DataTypeFromName(words[2]);
+  const std::optional<WireFormat> wire = WireFormatFromName(words[2]);
   std::vector<std::byte> output;
-  if (words[1] == "reduce" && words.size() == 5 && ReduceOpFromName(words[3]) && std::atoi(words[4].c_str()) > 0) {
+  if (words[1] == "reduce" && words.size() == 5 && type.has_value() && ReduceOpFromName(words[3]) &&
+      std::atoi(words[4].c_str()) > 0) {
     const size_t input_count = static_cast<size_t>(std::atoi(words[4].c_str()));
     output = Reduced(*table, {WireCodec(*type), *ReduceOpFromName(words[3]), 1.0}, input_count);
-  } else if ((words[1] == "narrow" || words[1] == "widen") && words.size() == 3 && WireCodec::Float32As(*type)) {
-    output = Converted(*table, *WireCodec::Float32As(*type), words[1] == "narrow");
+  } else if ((words[1] == "narrow" || words[1] == "widen") && wire.has_value() && *wire != WireFormat::kAsIs) {
+    output = Converted(*table, WireCodec(DataType::kFloat32, *wire), words[1] == "narrow");
   } else {
     return 2;
   }

@@ -237,14 +237,15 @@ SHOAL_API shoal_code shoal_worker_open_device(shoal_worker* worker, uint32_t dev
 /* How float32 tensors of a group are sent, in both directions. Unless it is SHOAL_WIRE_NONE each contribution is
  * rounded once, and the servers sum in float32 and round the result once, to nearest even (docs/numerics.md). Every
  * rank gets the same bits. With 16 bits half as many bytes are sent; SHOAL_WIRE_FLOAT16 turns values beyond 65504 into
- * infinity. SHOAL_WIRE_INT8 sends about a quarter: 32 elements share a scale, and small ones beside a large one are
- * lost, as are finite ones beside an infinity or a NaN; such a group takes no tensors on devices. Tensors of other
- * types are sent unchanged. */
+ * infinity. With 8 bits about a quarter is sent: 32 elements share a scale, and finite ones beside an infinity or a NaN
+ * are lost; such a group takes no tensors on devices. Of SHOAL_WIRE_INT8 small numbers beside a large one are lost as
+ * well; SHOAL_WIRE_FLOAT8 keeps four binary digits of each. Tensors of other types are sent unchanged. */
 typedef enum shoal_wire {
   SHOAL_WIRE_NONE = 0, /* unchanged */
   SHOAL_WIRE_FLOAT16 = 3,
   SHOAL_WIRE_BFLOAT16 = 4,
-  SHOAL_WIRE_INT8 = 5
+  SHOAL_WIRE_INT8 = 5,
+  SHOAL_WIRE_FLOAT8 = 10 /* E4M3 */
 } shoal_wire;
 
 typedef struct shoal_group_options {
@@ -286,7 +287,7 @@ SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_
 
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
-/* 0: the group reduces no tensors on devices, as one with SHOAL_WIRE_INT8, whole_op or error_feedback. 1: it does. 2:
+/* 0: the group reduces no tensors on devices, as one with a wire of 8 bits, whole_op or error_feedback. 1: it does. 2:
  * it does, as one that is reduced within nodes, where all ranks of this one's node have devices and NCCL (libnccl.so.2,
  * or the library that SHOAL_NCCL_LIBRARY names): then it has one device for each rank, and takes what NCCL takes. */
 SHOAL_API int shoal_group_takes_devices(const shoal_group* group);
@@ -365,7 +366,7 @@ typedef struct shoal_all_reduce_options {
  * its group any more. After an error the content of `data` is undefined; on a device all of its bits are ones, which
  * are NaN as floating-point numbers, unless the device has failed.
  *
- * On a device the call has these errors as well. UNIMPLEMENTED: the group has SHOAL_WIRE_INT8, or is reduced within
+ * On a device the call has these errors as well. UNIMPLEMENTED: the group has a wire of 8 bits, or is reduced within
  * nodes, and its ranks on this node can't reduce among their devices, or NCCL can't reduce the type (int16).
  * FAILED_PRECONDITION: the worker was connected without devices, the stream is being captured into a graph, or the
  * group's tensors were on another device. RESOURCE_EXHAUSTED: the host memory that ops go through can't be locked;

@@ -479,7 +479,7 @@ TEST_F(MachineGroupsTest, BadRequestsAreRefusedByValue) {
       {Group(job, 0, 100, {1}), absl::StatusCode::kInvalidArgument, "does not contain that rank"},
       {small_chunks, absl::StatusCode::kInvalidArgument, "chunk size of 10 bytes"},
       {unknown_wire, absl::StatusCode::kInvalidArgument,
-       "asks for wire 6; give one of 0 (none), 3 (fp16), 4 (bf16), 5 (int8)"},
+       "asks for wire 6; give one of 0 (none), 3 (fp16), 4 (bf16), 5 (int8), 10 (fp8)"},
       {nameless, absl::StatusCode::kInvalidArgument, "group name"},
       {Group(job, 0, 999, {0, 1}), absl::StatusCode::kNotFound, "join the job first"},
       {Group(JobId(99), 0, 100, {0, 1}), absl::StatusCode::kNotFound, "no job has id 99"},

@@ -125,8 +125,8 @@ inline std::vector<std::byte> BytesOf(DataType dtype, const std::vector<double>&
         Append<float>(value, &bytes);
     }
   }
-  const std::optional<WireCodec> codec = WireCodec::Float32As(dtype);
-  if (!codec.has_value() || DataTypeSize(dtype) == 1) return bytes;  // int8 is encoded in blocks, with scales
+  const std::optional<WireCodec> codec = WireCodec::FromWire(static_cast<uint8_t>(dtype), /*narrowed=*/true);
+  if (!codec.has_value() || codec->is_in_blocks()) return bytes;
   std::vector<std::byte> encoded(codec->WireBytes(values.size()));
   Encode(*codec, bytes.data(), encoded.data(), values.size());
   return encoded;

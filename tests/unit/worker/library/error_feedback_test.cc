@@ -137,8 +137,7 @@ TEST_P(ErrorFeedbackTest, RoomThatIsNotEnoughIsNotWrittenTo) {
   EXPECT_THAT(room, ElementsAre(5.0f));
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, ErrorFeedbackTest,
-                         testing::Values(WireFormat::kFloat16, WireFormat::kBfloat16, WireFormat::kInt8));
+INSTANTIATE_TEST_SUITE_P(Wires, ErrorFeedbackTest, testing::ValuesIn(kNarrowWires.begin(), kNarrowWires.end()));
 
 }  // namespace
 }  // namespace shoal

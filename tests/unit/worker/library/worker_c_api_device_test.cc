@@ -305,17 +305,17 @@ TEST_F(DeviceTest, ARankWhoseHostMemoryCanNotBeLockedFailsTheGroupOnAllRanks) {
   });
 }
 
-TEST_F(DeviceTest, AGroupWithAnInt8WireTakesHostMemoryOnly) {
-  RunRanks(cluster_, "int8", kRanks, [](TestRank& rank) {
+TEST_F(DeviceTest, AGroupWithAWireOf8BitsTakesHostMemoryOnly) {
+  RunRanks(cluster_, "fp8", kRanks, [](TestRank& rank) {
     Device device(&rank);
     shoal_group* const group =
-        rank.MakeGroup({.name = "int8", .wire = SHOAL_WIRE_INT8, .node_reduce = SHOAL_NODE_REDUCE_OFF});
+        rank.MakeGroup({.name = "fp8", .wire = SHOAL_WIRE_FLOAT8, .node_reduce = SHOAL_NODE_REDUCE_OFF});
     EXPECT_EQ(shoal_group_takes_devices(group), 0);
     shoal_op* op = nullptr;
     shoal_error error = {};
     std::byte* const tensor = device.program().Allocate(400);
     EXPECT_EQ(device.Start(tensor, 100, &op, &error, device.stream(), kDeviceTimeoutMs, group), SHOAL_UNIMPLEMENTED);
-    EXPECT_THAT(error.message, HasSubstr("\"int8\" has wire int8, which is for tensors in host memory"));
+    EXPECT_THAT(error.message, HasSubstr("\"fp8\" has wire fp8, which is for tensors in host memory"));
     std::vector<float> in_host_memory(100, 1.0f);
     op = TestRank::StartIn(group, SHOAL_SUM, &in_host_memory, kDeviceTimeoutMs);
     EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);

@@ -43,22 +43,23 @@ TEST(OpLayout, SaysWhereEachChunkLiesAndHowLongItIsOnTheWire) {
 TEST(OpLayout, ANarrowWireHalvesTheBytesOfAChunkAndNotItsPlace) {
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(Group(1024, WireFormat::kBfloat16), 1024, DataType::kFloat32);
   ASSERT_TRUE(layout.ok()) << layout.status();
-  EXPECT_FALSE(layout->codec().is_identity());
-  EXPECT_EQ(layout->codec().wire_type(), DataType::kBfloat16);
+  EXPECT_EQ(layout->codec(), WireCodec(DataType::kFloat32, WireFormat::kBfloat16));
   ASSERT_EQ(layout->chunk_count(), 2u);
   EXPECT_EQ(layout->BytesOnWire(ChunkNumber(0)), 1024u);
   EXPECT_EQ(layout->OffsetBytes(ChunkNumber(1)), 2048u);
 }
 
-TEST(OpLayout, Int8BlocksHaveAThirtysecondMoreThanAByteForAnElement) {
-  const absl::StatusOr<OpLayout> layout = OpLayout::Make(Group(1024, WireFormat::kInt8), 1000, DataType::kFloat32);
-  ASSERT_TRUE(layout.ok()) << layout.status();
-  ASSERT_EQ(layout->chunk_count(), 2u);
-  EXPECT_EQ(layout->plan().ElementCount(ChunkNumber(0)), 512u) << "equal parts";
-  EXPECT_EQ(layout->BytesOnWire(ChunkNumber(0)), 512u + 16);
-  EXPECT_EQ(layout->BytesOnWire(ChunkNumber(1)), 488u + 16) << "the last block is short";
-  EXPECT_EQ(layout->OffsetBytes(ChunkNumber(1)), 2048u);
-  EXPECT_TRUE(OpLayout::Make(Group(1024, WireFormat::kInt8), 1000, DataType::kInt32)->codec().is_identity());
+TEST(OpLayout, BlocksHaveAThirtysecondMoreThanAByteForAnElement) {
+  for (const WireFormat wire : {WireFormat::kInt8, WireFormat::kFloat8}) {
+    const absl::StatusOr<OpLayout> layout = OpLayout::Make(Group(1024, wire), 1000, DataType::kFloat32);
+    ASSERT_TRUE(layout.ok()) << layout.status();
+    ASSERT_EQ(layout->chunk_count(), 2u);
+    EXPECT_EQ(layout->plan().ElementCount(ChunkNumber(0)), 512u) << "equal parts";
+    EXPECT_EQ(layout->BytesOnWire(ChunkNumber(0)), 512u + 16);
+    EXPECT_EQ(layout->BytesOnWire(ChunkNumber(1)), 488u + 16) << "the last block is short";
+    EXPECT_EQ(layout->OffsetBytes(ChunkNumber(1)), 2048u);
+    EXPECT_TRUE(OpLayout::Make(Group(1024, wire), 1000, DataType::kInt32)->codec().is_identity());
+  }
 }
 
 TEST(OpLayout, WhatCannotBeCutIsRefusedBeforeItIsSubmitted) {
