@@ -45,7 +45,7 @@ bool PrintableBuffer::Pass(bool is_all) {
   if (!is_all) {
     const size_t unfinished = UnfinishedLength(text);
     waiting_ = text.substr(text.size() - unfinished);
-    text.resize(text.size() - unfinished);
+    text.erase(text.size() - unfinished);
   }
   const std::string shown = EscapeUnprintable(text, "\n\t");
   return to_->sputn(shown.data(), static_cast<std::streamsize>(shown.size())) ==

@@ -348,7 +348,7 @@ TEST_F(SchedulerGrpcTest, EventsAreListedAndFollowed) {
   const auto following = Context();
   const auto follower = status_->ListEvents(following.get(), request);
   RegisterServer("b", 1002);
-  EXPECT_THAT(read_kinds(follower.get(), 2), ::testing::ElementsAre("server-registered", "map-published"));
+  EXPECT_THAT(read_kinds(follower.get(), 3), ::testing::ElementsAre("server-registered", "map-published", "call"));
   Stop();
   v1::Event event;
   EXPECT_FALSE(follower->Read(&event));
