@@ -7,6 +7,7 @@ import os
 import pathlib
 import platform
 import subprocess
+import textwrap
 from collections import Counter
 
 from chaos import schedule
@@ -139,7 +140,7 @@ def page(records: list[dict]) -> str:
                 for run in records
             ],
         ),
-        *[f"\n`{run['command']}`: {run['note']}" for run in records if "note" in run],
+        *[line for run in records if "note" in run for line in ("", f"`{run['command']}`: {run['note']}")],
         "",
         *open_job_lines(record),
         "## Faults",
@@ -151,8 +152,8 @@ def page(records: list[dict]) -> str:
         "## What failed, and why it was allowed to",
         "",
         "A lost rank had ended, stood still, or was not heard, or no scheduler was there until the servers gave it up"
-        ' ("not survived"); `docs/failover.md` has the clauses. Counted are calls, of all ranks that heard of it. (The'
-        " first three runs did not count the reasons.) Not judged, since another failure of the job that was not judged"
+        ' ("not survived"); `docs/failover.md` has the clauses. Counted are calls, of all ranks that heard of it.'
+        " Not judged, since another failure of the job that was not judged"
         f" or not allowed came before: {counts.get(AFTER_MISJUDGED, 0)}.",
         "",
         *table(["clause", "calls"], [[clause, str(count)] for clause, count in record["allowed"].items()]),
@@ -173,7 +174,13 @@ def page(records: list[dict]) -> str:
         *violation_lines(record),
         *finding_lines(),
     ]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(wrapped(line) for line in lines).rstrip() + "\n"
+
+
+def wrapped(line: str) -> str:
+    """At 120 columns, but for lines of tables."""
+    indent = "  " if line.startswith("- ") else ""
+    return line if line.startswith("|") else textwrap.fill(line, 120, subsequent_indent=indent, break_long_words=False)
 
 
 def open_job_lines(record: dict) -> list[str]:
@@ -181,7 +188,7 @@ def open_job_lines(record: dict) -> list[str]:
     return [
         "## Ranks of open jobs",
         "",
-        "Their groups go on without lost ranks (F22 to F24). Runs before 2026-11-30 had no open jobs.",
+        "Their groups go on without lost ranks (F22 to F24).",
         "",
         f"- {counts.get(OPEN_RANKS_DIED, 0)} were killed, {counts.get(FENCED, 0)} were taken for lost while they lived,"
         f" {counts.get(OPEN_RANKS_LEFT, 0)} left in good order; {counts.get(REJOINED, 0)} times one joined again.",
