@@ -150,7 +150,7 @@ class GroupTest : public testing::Test {
 
   void Connect(std::chrono::milliseconds others_end) {
     session_ = Session::Connect(table_, {}, nullptr, others_end);
-    group_ = session_->CreateGroup("all", {}, "none", {});
+    group_ = session_->CreateGroup("all", {}, {});
   }
   // Closes the session; returns the error.
   std::string ErrorOfClosing() {
@@ -227,7 +227,7 @@ TEST_F(GroupTest, ANodeWhoseRanksReduceNoTensorsOnDevicesAbortsTheGroupForThoseO
     const MutexLock lock(library.mutex);
     library.takes_devices = 0;
   }
-  group_ = session_->CreateGroup("another", {}, "none", {});
+  group_ = session_->CreateGroup("another", {}, {});
   Answer(SHOAL_UNIMPLEMENTED);
   EXPECT_EQ(CodeOfStart(3), SHOAL_UNIMPLEMENTED);
   EXPECT_THAT(Calls(), ElementsAre("3", "no 3"));
@@ -253,7 +253,7 @@ TEST_F(GroupTest, WhoReadsStatisticsHoldsNoOperationUp) {
 
 TEST_F(GroupTest, RanksThatTellEachOtherSomethingMustAllBeThere) {
   Answer(SHOAL_OK);
-  const std::shared_ptr<Group> group = session_->CreateGroup("three", {4, 5, 6}, "none", {});
+  const std::shared_ptr<Group> group = session_->CreateGroup("three", {4, 5, 6}, {});
   const auto sum_with = [&](Contributors contributors) -> std::string {
     {
       const MutexLock lock(library.mutex);
