@@ -70,7 +70,7 @@ void SchedulerAudit::RankStarted(uint32_t run, const std::string& job, const std
 }
 
 void SchedulerAudit::OnEvent(const scheduler::EventRecord& event, uint64_t now_ns) {
-  ++events_;
+  if (event.call == nullptr) ++events_;  // those of calls have a bound of their own (core/call_pace.h)
   if (IsServerChange(event.kind)) ++server_changes_;
   if (event.kind == EventKind::kGroupOpened) {
     moves_of_[{event.ids.job, event.ids.group}].server_changes = server_changes_;

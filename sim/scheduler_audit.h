@@ -76,7 +76,7 @@ class SchedulerAudit {
   uint64_t processes_ = 0;
   uint64_t moves_ = 0;
   uint64_t saves_ = 0;
-  uint64_t events_ = 0;
+  uint64_t events_ = 0;  // but for those of calls
 };
 
 }  // namespace shoal::sim

@@ -367,8 +367,8 @@ TEST_P(SchedulerPortSuite, AGroupThatARankGivesUpIsToldWithItsReasonAndCode) {
   };
   const GroupId refused = open("refused", 1);
   const GroupId aborted = open("aborted", 2);
-  const GroupId too_late = open("too late", 3);
-  const GroupId closed_meanwhile = open("closed meanwhile", 4);
+  const GroupId too_late = open("too-late", 3);
+  const GroupId closed_meanwhile = open("closed-meanwhile", 4);
   const WatchId watch = Watch();
   Until([&] { return HasNews(watch); }, "the first news come");
   const auto given_up = [&] {

@@ -491,7 +491,7 @@ TEST(ClosedGroups, AHundredThousandOfThemLeaveNothingBehind) {
   const GroupId oldest = churn.Make("oldest");
   GroupId before = oldest;
   for (int i = 0; i < 100'000; ++i) {
-    const GroupId group = churn.Make("churn " + std::to_string(i));
+    const GroupId group = churn.Make("churn-" + std::to_string(i));
     ASSERT_GT(group, before) << "an id is never given twice";
     ASSERT_EQ(churn.saved().jobs[0].groups.size(), 2u);
     churn.Close(group);

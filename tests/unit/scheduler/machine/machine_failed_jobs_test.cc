@@ -112,14 +112,14 @@ TEST_F(MachineFailedJobsTest, GroupsOfOtherRanksShowNothing) {
     }
     return made;
   };
-  const GroupId failed = make(0, 1, "of the first");
+  const GroupId failed = make(0, 1, "of-the-first");
   for (const uint32_t rank : {0u, 1u}) {
     CloseGroups request = {.job = four, .rank = JobRank(rank), .incarnation = Incarnation(200 + rank)};
     request.groups = {failed};
     request.failures = {{failed, "timed out"}};
     harness_.Ask<Done>(request);
   }
-  make(2, 3, "of the others");
+  make(2, 3, "of-the-others");
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_TRUE(harness_.Try(Leave(four, rank, 200 + rank)).ok());
   const auto jobs = harness_.Jobs();
   EXPECT_EQ(jobs.back().phase, JobPhase::kFailed);

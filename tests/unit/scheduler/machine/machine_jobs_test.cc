@@ -83,7 +83,7 @@ TEST_F(MachineJobsTest, ATenantWithManyJobsLeavesOthersTheLastQuarter) {
   second.incarnation = Incarnation(8);
   harness.Ask<JobJoined>(second);
   harness.Ask<JobJoined>(JoinOf("modest", "first"));
-  harness.Ask<JobJoined>(JoinOf("", "of nobody"));
+  harness.Ask<JobJoined>(JoinOf("", "of-nobody"));
 }
 
 TEST_F(MachineJobsTest, ATenantWithManyRanksLeavesOthersTheLastQuarter) {

@@ -202,9 +202,9 @@ TEST_F(MachineRailsTest, RailsOnTwoCardsMeetHalfAsManyAtEach) {
   for (uint64_t server = 3; server <= 4; ++server) {
     harness_.Ask<ServerRegistered>(Server(std::string(1, static_cast<char>('a' + server)), 1, 1000 + server));
   }
-  EXPECT_EQ(open("one card", 1, {0, 1, 1, 1}).busiest_port, 2) << "0: an older process, one card";
-  EXPECT_EQ(open("two cards", 2, {2, 2, 2, 2}).busiest_port, 1);
-  EXPECT_EQ(open("not all nodes", 3, {2, 1, 2, 1}).busiest_port, 2);
+  EXPECT_EQ(open("one-card", 1, {0, 1, 1, 1}).busiest_port, 2) << "0: an older process, one card";
+  EXPECT_EQ(open("two-cards", 2, {2, 2, 2, 2}).busiest_port, 1);
+  EXPECT_EQ(open("not-all-nodes", 3, {2, 1, 2, 1}).busiest_port, 2);
   // Of each node one rank: the other has the other card.
   std::vector<RequestHandle> handles;
   for (const uint32_t rank : {0u, 1u}) {
