@@ -24,7 +24,7 @@ def test_i1_same_bits_for_any_number_of_servers_and_chunk_size(cluster: Cluster)
         while len(cluster.servers()) < servers:
             cluster.start_server(f"server-{len(cluster.servers())}")
         for number, chunk_bytes in enumerate(chunk_sizes):
-            job = f"{servers} servers, {chunk_bytes} bytes, run {number}"
+            job = f"servers-{servers}-bytes-{chunk_bytes}-run-{number}"
             options = ["--job", job, "--chunk-bytes", str(chunk_bytes), "--min-servers", str(servers), *count]
             found[job] = digests(cluster.start_ranks(WORLD_SIZE, *options))
     node = cluster.start_rank(0, WORLD_SIZE, "--own-servers", "2", "--min-servers", "2", *count)
@@ -45,7 +45,7 @@ def test_i1_same_bits_over_a_narrow_wire_for_any_number_of_servers_and_chunk_siz
         while len(cluster.servers()) < servers:
             cluster.start_server(f"server-{len(cluster.servers())}")
         for chunk_bytes in chunk_sizes:
-            job = f"{servers} servers, {chunk_bytes} bytes"
+            job = f"servers-{servers}-bytes-{chunk_bytes}"
             options = ["--job", job, "--chunk-bytes", str(chunk_bytes), "--min-servers", str(servers), *count]
             found[job] = digests(cluster.start_ranks(WORLD_SIZE, *options))
     assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
@@ -103,7 +103,7 @@ def test_i1_same_bits_over_shared_memory_and_over_the_network(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=600)
     server = cluster.start_server("alpha")
     found: dict[str, set[str]] = {}
-    for job, network_ranks in [("shared memory", []), ("network", range(WORLD_SIZE)), ("mixed", [1])]:
+    for job, network_ranks in [("shared-memory", []), ("network", range(WORLD_SIZE)), ("mixed", [1])]:
         ranks = []
         for rank in range(WORLD_SIZE):
             options = ["--job", job, "--count", "300007", "--chunk-bytes", "65536", "--rounds", "2", "--hold"]

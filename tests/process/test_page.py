@@ -51,17 +51,20 @@ def test_an_empty_cluster_says_so(cluster: Cluster, browser: webdriver.Chrome):
 
 def test_it_shows_servers_jobs_and_events_as_they_change(cluster: Cluster, browser: webdriver.Chrome):
     scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=2000)
-    servers = {name: cluster.start_server(name) for name in ("alpha", HOSTILE)}
+    servers = {name: cluster.start_server(name) for name in ("alpha", "beta")}
     ranks = start_held_job(cluster, "gpt", "--min-servers", "2")
     open_page(browser, page_of(scheduler))
-    assert cluster.servers().keys() == {"alpha", HOSTILE}
-    assert HOSTILE in text_of(browser, "servers"), "a name is text"
+    assert cluster.servers().keys() == {"alpha", "beta"}
+    cluster.start_rank(0, 2, "--job", "doomed")
+    wait_until(lambda: "doomed" in text_of(browser, "jobs"), browser, "a job that waits is shown")
+    assert cluster.call_shoalctl("abort", "doomed", "--reason", HOSTILE).returncode == 0
+    wait_until(lambda: HOSTILE in text_of(browser, "events"), browser, "a reason is text")
     assert browser.find_elements(By.TAG_NAME, "img") == []
     wait_until(lambda: "4 of 4" in text_of(browser, "jobs"), browser, "the job's ranks are counted")
     assert "running" in text_of(browser, "jobs") and "group-opened" in text_of(browser, "events")
     let_go_on(ranks)
 
-    servers[HOSTILE].send(signal.SIGKILL)
+    servers["beta"].send(signal.SIGKILL)
     lost = re.compile("lost.*no heartbeat")
     wait_until(lambda: lost.search(text_of(browser, "servers")) is not None, browser, "the lost server is told")
     wait_until(lambda: "server-lost" in text_of(browser, "events"), browser, "so is the event")

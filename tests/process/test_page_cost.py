@@ -74,9 +74,9 @@ def test_a_large_cluster_is_there_within_a_second_and_costs_little(cluster: Clus
     for server in servers:
         server.wait_for_line(SERVER_LISTENS, 2 * A_WHILE_S)
     # Two ranks, of which one never comes: the jobs stay as long as the test looks.
-    names = [f"{HOSTILE}{i}" for i in range(JOBS)]
+    names = [f"job-{i}." for i in range(JOBS)]
     for name in names:
-        cluster.start_rank(0, 2, "--job", name, "--node-name", HOSTILE)
+        cluster.start_rank(0, 2, "--job", name)
     open_page(browser, page_of(scheduler))
     painted_ms = painted_after_ms(browser)
     wait_until(lambda: all(name in text_of(browser, "jobs") for name in names), browser, "all jobs are shown")

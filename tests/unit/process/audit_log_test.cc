@@ -10,13 +10,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "process/mutex.h"
 
 namespace shoal {
 namespace {
@@ -45,7 +45,7 @@ class AuditLogTest : public ::testing::Test {
 
   std::unique_ptr<AuditLog> Start() {
     auto audit = AuditLog::Start(path_, [this](const LogEvent& event) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       told_.push_back(std::string(EventKey(event.kind)) + " " + event.text);
     });
     EXPECT_TRUE(audit.ok()) << audit.status();
@@ -63,12 +63,12 @@ class AuditLogTest : public ::testing::Test {
     return LinesOf(path_);
   }
   std::vector<std::string> Told() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return told_;
   }
 
   std::string path_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::string> told_;
 };
 
