@@ -68,6 +68,15 @@ inline void StoreLowBytes(const Uint32s* words, uint8_t* numbers) {
   const __m256i in_order = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
   __builtin_memcpy(numbers, &in_order, sizeof(in_order));
 }
+#elif defined(SHOAL_NEON_KERNELS)
+inline uint32_t LargestOf(Uint32s words) { return vmaxvq_u32((uint32x4_t)words); }
+inline void StoreLowBytes(const Uint32s* words, uint8_t* numbers) {
+  const auto low_halves = [&](size_t p) { return vuzp1q_u16((uint16x8_t)words[p], (uint16x8_t)words[p + 1]); };
+  for (size_t p = 0; p < kBlockParts; p += 4) {
+    const uint8x16_t bytes = vuzp1q_u8((uint8x16_t)low_halves(p), (uint8x16_t)low_halves(p + 2));
+    __builtin_memcpy(numbers + p * kNumbersPerPart, &bytes, sizeof(bytes));
+  }
+}
 #else
 inline uint32_t LargestOf(Uint32s words) {
   uint32_t largest = words[0];

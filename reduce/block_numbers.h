@@ -41,6 +41,15 @@ inline Float32s FloatsOfSigned(Bytes integers) {
 }
 inline Halves SignedHalves(Bytes integers) { return (Halves)_mm_cvtepi8_epi16(InRegister(integers)); }
 inline Uint32s LargerOf(Uint32s a, Uint32s b) { return (Uint32s)_mm256_max_epu32((__m256i)a, (__m256i)b); }
+#elif defined(SHOAL_NEON_KERNELS)
+inline int16x4_t WidenedSigned(Bytes integers) {
+  return vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32((uint32_t)integers))));
+}
+inline Float32s FloatsOfSigned(Bytes integers) {
+  return (Float32s)vcvtq_f32_s32(vmovl_s16(WidenedSigned(integers)));
+}
+inline Halves SignedHalves(Bytes integers) { return (Halves)WidenedSigned(integers); }
+inline Uint32s LargerOf(Uint32s a, Uint32s b) { return (Uint32s)vmaxq_u32((uint32x4_t)a, (uint32x4_t)b); }
 #else
 using Int8s = Vector<int8_t, kNumbersPerPart>;
 inline Float32s FloatsOfSigned(Bytes integers) {

@@ -14,6 +14,8 @@
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
+#elif defined(SHOAL_NEON_KERNELS)
+#include <arm_neon.h>
 #endif
 
 namespace shoal {
@@ -65,6 +67,9 @@ inline Halves NarrowLanes(Uint32s words) {
   const __m256i packed = _mm256_packus_epi32((__m256i)words, (__m256i)words);
   return (Halves)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0b1000));
 }
+#elif defined(SHOAL_NEON_KERNELS)
+inline Uint32s WidenLanes(Halves halves) { return (Uint32s)vmovl_u16((uint16x4_t)halves); }
+inline Halves NarrowLanes(Uint32s words) { return (Halves)vmovn_u32((uint32x4_t)words); }
 #else
 inline Uint32s WidenLanes(Halves halves) { return __builtin_convertvector(halves, Uint32s); }
 inline Halves NarrowLanes(Uint32s words) { return __builtin_convertvector(words, Halves); }
@@ -91,6 +96,9 @@ inline Float32s WidenFloat16(Halves halves) { return (Float32s)_mm256_cvtph_ps((
 inline Halves NarrowToFloat16(Float32s value) {
   return (Halves)_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+#elif defined(SHOAL_NEON_KERNELS)
+inline Float32s WidenFloat16(Halves halves) { return (Float32s)vcvt_f32_f16((float16x4_t)halves); }
+inline Halves NarrowToFloat16(Float32s value) { return (Halves)vcvt_f16_f32((float32x4_t)value); }
 #else
 // No operand below is a denormal fp32 number: on those some processors are a hundred times slower.
 inline Float32s WidenFloat16(Halves halves) {

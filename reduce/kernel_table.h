@@ -47,6 +47,8 @@ extern const KernelTable kPortableKernels;
 #if defined(SHOAL_REDUCE_X86)
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
+#elif defined(SHOAL_REDUCE_NEON)
+extern const KernelTable kNeonKernels;
 #endif
 
 // The tables that this processor can run, best first, ended by nullptr. Defined in reduce.cc.

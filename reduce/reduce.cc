@@ -23,6 +23,13 @@ class DefaultFloatEnvironment {
   // sum.
   DefaultFloatEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(kDefault); }
   ~DefaultFloatEnvironment() { _mm_setcsr(saved_); }
+#elif defined(__aarch64__)
+  // Of all bits: among those that fesetenv is not about is the one for halves without infinities.
+  DefaultFloatEnvironment() {
+    asm volatile("mrs %0, fpcr" : "=r"(saved_)::"memory");
+    Set(0);  // after a reset
+  }
+  ~DefaultFloatEnvironment() { Set(saved_); }
 #else
   DefaultFloatEnvironment() {
     std::fegetenv(&saved_);
@@ -37,6 +44,9 @@ class DefaultFloatEnvironment {
 #ifdef __SSE2__
   static constexpr unsigned kDefault = 0x1F80;  // all exceptions masked, to nearest, denormals kept: after a reset
   const unsigned saved_;
+#elif defined(__aarch64__)
+  static void Set(uint64_t mode) { asm volatile("msr fpcr, %0" ::"r"(mode) : "memory"); }
+  uint64_t saved_;
 #else
   std::fenv_t saved_;
 #endif
@@ -53,6 +63,8 @@ TableList ListRunnable() {
     list[count++] = &kAvx512Kernels;
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) list[count++] = &kAvx2Kernels;
+#elif defined(SHOAL_REDUCE_NEON)
+  list[count++] = &kNeonKernels;
 #endif
   list[count++] = &kPortableKernels;
   return list;

@@ -203,7 +203,7 @@ TEST(Reduce, BitsOfAnElementDoNotDependOnItsPosition) {
 
 TEST(Reduce, NamesAKernelThatTheMachineRuns) {
   const std::string name = ReduceKernelName();
-  EXPECT_TRUE(name == "avx512" || name == "avx2" || name == "portable") << name;
+  EXPECT_TRUE(name == "avx512" || name == "avx2" || name == "neon" || name == "portable") << name;
   EXPECT_EQ(name, AllKernels().front()->name);
   EXPECT_STREQ(AllKernels().back()->name, "portable");
 }

@@ -10,6 +10,7 @@
 #endif
 
 #include "gtest/gtest.h"
+#include "reduce/convert.h"
 #include "tests/unit/reduce/reference.h"
 
 namespace shoal {
@@ -87,18 +88,38 @@ TEST(SpecialValues, RoundingModeOfTheThreadDoesNotMatterAndIsKept) {
   EXPECT_EQ(sum, 1.0f);
 }
 
+// What a library may have changed of the thread's mode.
 #if defined(__x86_64__)
-TEST(SpecialValues, FlushingOfDenormalsInTheThreadDoesNotMatterAndIsKept) {
+unsigned FloatMode() { return _mm_getcsr(); }
+void SetFloatMode(unsigned mode) { _mm_setcsr(mode); }
+constexpr unsigned kOtherMode = _MM_FLUSH_ZERO_ON | 0x0040;  // flush to zero, denormals are zero
+#elif defined(__aarch64__)
+uint64_t FloatMode() {
+  uint64_t mode = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(mode)::"memory");
+  return mode;
+}
+void SetFloatMode(uint64_t mode) { asm volatile("msr fpcr, %0" ::"r"(mode) : "memory"); }
+constexpr uint64_t kOtherMode = 1u << 26 | 1u << 24;  // halves have no infinities, flush to zero
+#endif
+
+#if defined(__x86_64__) || defined(__aarch64__)
+TEST(SpecialValues, OtherFloatModesOfTheThreadDoNotMatterAndAreKept) {
   const float denormal = std::bit_cast<float>(5u);
+  const float beyond_halves = 1e5f;
   std::vector<const std::byte*> inputs(3, reinterpret_cast<const std::byte*>(&denormal));
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | _MM_FLUSH_ZERO_ON | 0x0040);  // flush to zero, denormals are zero
+  const auto before = FloatMode();
+  SetFloatMode(before | kOtherMode);
   float sum = 0;
+  uint16_t half = 0;
   Reduce({WireCodec(DataType::kFloat32), ReduceOp::kSum, 1.0}, inputs, reinterpret_cast<std::byte*>(&sum), 1);
-  const unsigned during = _mm_getcsr();
-  _mm_setcsr(before);
+  Encode(WireCodec(DataType::kFloat32, WireFormat::kFloat16), reinterpret_cast<const std::byte*>(&beyond_halves),
+         reinterpret_cast<std::byte*>(&half), 1);
+  const auto during = FloatMode();
+  SetFloatMode(before);
   EXPECT_EQ(std::bit_cast<uint32_t>(sum), 15u);
-  EXPECT_EQ(during & 0x8040u, 0x8040u);
+  EXPECT_EQ(half, 0x7c00) << "infinity";
+  EXPECT_EQ(during & kOtherMode, kOtherMode);
 }
 #endif
 
