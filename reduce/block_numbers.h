@@ -45,9 +45,7 @@ inline Uint32s LargerOf(Uint32s a, Uint32s b) { return (Uint32s)_mm256_max_epu32
 inline int16x4_t WidenedSigned(Bytes integers) {
   return vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32((uint32_t)integers))));
 }
-inline Float32s FloatsOfSigned(Bytes integers) {
-  return (Float32s)vcvtq_f32_s32(vmovl_s16(WidenedSigned(integers)));
-}
+inline Float32s FloatsOfSigned(Bytes integers) { return (Float32s)vcvtq_f32_s32(vmovl_s16(WidenedSigned(integers))); }
 inline Halves SignedHalves(Bytes integers) { return (Halves)WidenedSigned(integers); }
 inline Uint32s LargerOf(Uint32s a, Uint32s b) { return (Uint32s)vmaxq_u32((uint32x4_t)a, (uint32x4_t)b); }
 #else
