@@ -12,8 +12,9 @@ import tempfile
 from collections.abc import Callable
 
 import machine
-from report import machine_text, page_of
+from report import machine_text
 from hosts.node import HostError
+from hosts.page import page_text
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
@@ -57,7 +58,7 @@ def markdown(record: dict) -> str:
         "",
         f"Command: `{record['command']}`",
     ]
-    return page_of(lines) + "\n"
+    return page_text(lines) + "\n"
 
 
 def run(

@@ -1,26 +1,13 @@
 """The page and the chart that people read, made from a result's record. Pure functions."""
 
-import textwrap
-
 from contenders import roster
 from contenders.shoal import ASSUMED_PORT_BUFFER_KIB
+from hosts.page import page_text
 from parts import MIB
 from plot import Bar, Group, bar_chart
 
 SMALL_BYTES = 64 << 10
 COLOCATING = {roster.COLOCATED, roster.WITHIN_NODE_COLOCATED}
-COLUMNS = 120
-
-
-def page_of(lines: list[str]) -> str:
-    """Sentences at 120 columns; tables and commands as they are."""
-    whole = ("|", "!", "Command: ")
-    wrapped = []
-    for line in lines:
-        indent = "  " if line.startswith("- ") else ""
-        text = textwrap.wrap(line, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        wrapped += [line] if line.startswith(whole) or not text else text
-    return "\n".join(wrapped)
 
 
 def size_text(size_bytes: int) -> str:
@@ -241,7 +228,7 @@ def markdown(report: dict) -> str:
     for scenario in report["scenarios"]:
         lines += scenario_lines(scenario)
     lines += ["", f"Command: `{report['command']}`", ""]
-    return page_of(lines)
+    return page_text(lines)
 
 
 def chart_value(scenario: dict, case: dict, microseconds: float) -> float:

@@ -7,7 +7,8 @@ import json
 import pathlib
 
 import machine
-from report import machine_text, page_of
+from hosts.page import page_text
+from report import machine_text
 
 from fabric_model.line_chart import line_chart
 from fabric_model.run import program
@@ -159,7 +160,7 @@ def markdown(report: dict) -> str:
         f"Command: `{report['command']}`",
         "",
     ]
-    return page_of(lines)
+    return page_text(lines)
 
 
 def run(root: pathlib.Path, output: pathlib.Path, started, command: str, say) -> None:

@@ -2,7 +2,8 @@
 
 from contenders import roster
 from fabric_model.line_chart import line_chart
-from report import machine_text, page_of
+from hosts.page import page_text
+from report import machine_text
 
 
 def chart(report: dict, fabric_name: str) -> str:
@@ -84,4 +85,4 @@ def markdown(report: dict, most_deviation: float) -> str:
     for name in dict.fromkeys(row["fabric"] for row in report["scale"]):
         lines += ["", f"### {name}", "", *scale_table(report, name)]
     lines += ["", f"Command: `{report['command']}`", ""]
-    return page_of(lines)
+    return page_text(lines)

@@ -1,6 +1,7 @@
 """The page that people read, made from the record of run.py. Pure functions."""
 
-from report import machine_text, page_of
+from hosts.page import page_text
+from report import machine_text
 
 from survival.findings import MOST_OVER_P99
 
@@ -151,4 +152,4 @@ def markdown(report: dict) -> str:
         f"Command: `{report['command']}`",
         "",
     ]
-    return page_of(lines)
+    return page_text(lines)

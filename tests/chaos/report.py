@@ -7,7 +7,6 @@ import os
 import pathlib
 import platform
 import subprocess
-import textwrap
 from collections import Counter
 
 from chaos import schedule
@@ -20,6 +19,7 @@ from chaos.pairs import Phases, count_pairs
 from chaos.schedule import SCHEDULES
 from chaos.world import REASONS
 from hosts.cluster import ROOT
+from hosts.page import page_text
 
 RESULTS = pathlib.Path(__file__).with_name("results")
 PHASES = ("noticing", "settling", "open", "healing")
@@ -174,13 +174,7 @@ def page(records: list[dict]) -> str:
         *violation_lines(record),
         *finding_lines(),
     ]
-    return "\n".join(wrapped(line) for line in lines).rstrip() + "\n"
-
-
-def wrapped(line: str) -> str:
-    """At 120 columns, but for lines of tables."""
-    indent = "  " if line.startswith("- ") else ""
-    return line if line.startswith("|") else textwrap.fill(line, 120, subsequent_indent=indent, break_long_words=False)
+    return page_text(lines).rstrip() + "\n"
 
 
 def open_job_lines(record: dict) -> list[str]:

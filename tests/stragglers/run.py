@@ -23,7 +23,6 @@ import re
 import statistics
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 
@@ -31,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/process")]
 
 from hosts.cluster import Cluster, linked_cluster
+from hosts.page import page_text
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 RANKS = 4
@@ -250,9 +250,9 @@ def page_of(record: dict) -> str:
     lines = [
         f"# How soon a slow rank or server is named ({record['date']})",
         "",
-        textwrap.fill(measured, 120, break_on_hyphens=False),
+        measured,
         "",
-        textwrap.fill(a_step, 120, break_on_hyphens=False),
+        a_step,
         "",
         "| what is slow, from the beginning | in flight | named | seconds | steps |",
         "|---|---|---|---:|---:|",
@@ -264,7 +264,7 @@ def page_of(record: dict) -> str:
     lines += ["", "Where nobody is slow nobody was named:", ""]
     for way, steps in record["clean_steps"].items():
         lines.append(f"- {way}: {steps:.0f} steps in {record['minutes']:g} minutes")
-    return "\n".join(lines) + "\n"
+    return page_text(lines) + "\n"
 
 
 def git(*arguments: str) -> str:
