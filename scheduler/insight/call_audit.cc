@@ -1,7 +1,6 @@
 #include "scheduler/insight/call_audit.h"
 
 #include <memory>
-#include <optional>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -61,10 +60,8 @@ void CallAudit::Begin(const RequestArrived& event, bool may_not) {
   const absl::string_view method = std::visit(MethodOf(), event.request);
   const Permission* const permission = FindPermission(method);
   if (!may_not && (permission == nullptr || !permission->is_audited)) return;
-  OpenCall call = Describe(event.request);
-  std::string object = std::move(call.facts.object);
-  call.facts = FactsOf(event.caller, event.from, method);
-  call.facts.object = std::move(object);
+  OpenCall call{.facts = FactsOf(event.caller, event.from, method), .ids = {}};
+  Describe(event.request, &call);
   open_[event.handle] = std::move(call);
 }
 
@@ -94,9 +91,13 @@ std::string CallAudit::JobText(JobId id) const {
   return job == nullptr ? absl::StrCat("job ", id.value()) : Quoted("job", job->name);
 }
 
-CallAudit::OpenCall CallAudit::Describe(const Request& request) const {
-  OpenCall call;
-  std::string* const object = &call.facts.object;
+std::string CallAudit::ServerText(ServerId id) const {
+  const ServerState* const server = membership_.servers().Find(id);
+  return server == nullptr ? absl::StrCat("server ", id.value()) : Quoted("server", server->name);
+}
+
+void CallAudit::Describe(const Request& request, OpenCall* call) const {
+  std::string* const object = &call->facts.object;
   std::visit(
       [&]<typename Asked>(const Asked& asked) {
         if constexpr (std::is_same_v<Asked, Inquiry>) {
@@ -111,26 +112,21 @@ CallAudit::OpenCall CallAudit::Describe(const Request& request) const {
         } else if constexpr (requires { asked.name; }) {
           *object = Quoted("server", asked.name);
         } else if constexpr (std::is_same_v<Asked, HeartbeatServer> || std::is_same_v<Asked, DeregisterServer>) {
-          const ServerState* const server = membership_.servers().Find(asked.server);
-          *object = server == nullptr ? absl::StrCat("server ", asked.server.value()) : Quoted("server", server->name);
+          *object = ServerText(asked.server);
         } else if constexpr (requires { asked.job; }) {
-          call.ids.job = asked.job;
-          call.ids.rank = asked.rank.value();
+          call->ids.job = asked.job;
+          call->ids.rank = asked.rank.value();
           *object = absl::StrCat(JobText(asked.job), ", rank ", asked.rank.value());
           if constexpr (std::is_same_v<Asked, JoinGroup>) {
             absl::StrAppend(object, ", ", Quoted("group", asked.group_name));
           } else if constexpr (std::is_same_v<Asked, CloseGroups>) {
             absl::StrAppend(object, ", ", asked.groups.size(), " groups");
           } else if constexpr (std::is_same_v<Asked, ReportServer>) {
-            const ServerState* const server = membership_.servers().Find(asked.server);
-            absl::StrAppend(
-                object, ", ",
-                server == nullptr ? absl::StrCat("server ", asked.server.value()) : Quoted("server", server->name));
+            absl::StrAppend(object, ", ", ServerText(asked.server));
           }
         }
       },
       request);
-  return call;
 }
 
 }  // namespace shoal::scheduler

@@ -43,7 +43,9 @@ class CallAudit {
 
   void Tell(OpenCall call, const absl::Status& outcome, Now now, SchedulerActions* actions);
   std::string JobText(JobId id) const;
-  OpenCall Describe(const Request& request) const;
+  std::string ServerText(ServerId id) const;
+  // What it is about.
+  void Describe(const Request& request, OpenCall* call) const;
 
   const SchedulerMachine& membership_;
   std::map<RequestHandle, OpenCall> open_;
