@@ -100,6 +100,19 @@ TEST_F(AuditLogTest, AFileThatWasRenamedIsMadeAnew) {
   EXPECT_THAT(LinesOf(path_ + ".1"), ::testing::ElementsAre(HasSubstr("\"a\"")));
 }
 
+// As logrotate does with "create".
+TEST_F(AuditLogTest, AnotherFileInItsPlaceIsWrittenFromThenOn) {
+  const auto audit = Start();
+  audit->Write(Call("a"));
+  ASSERT_EQ(AwaitLines(1).size(), 1u);
+  std::ofstream(path_ + ".new");
+  ASSERT_EQ(std::rename(path_.c_str(), (path_ + ".1").c_str()), 0);
+  ASSERT_EQ(std::rename((path_ + ".new").c_str(), path_.c_str()), 0);
+  audit->Write(Call("b"));
+  EXPECT_THAT(AwaitLines(1), ::testing::ElementsAre(HasSubstr("\"b\"")));
+  EXPECT_THAT(LinesOf(path_ + ".1"), ::testing::ElementsAre(HasSubstr("\"a\"")));
+}
+
 // As on a full disk, a write takes a part of the line, and the next one nothing.
 TEST_F(AuditLogTest, WhatADiskHasNoRoomForIsWrittenWhenItHas) {
   std::signal(SIGXFSZ, SIG_IGN);
