@@ -24,8 +24,9 @@ def test_ranks_of_mpirun_meet_on_their_node_as_the_page_says(tmp_path):
         cluster.start_scheduler()
         cluster.launch_server().listens_at()
         command = command.replace(SCHEDULER, cluster.scheduler_address)
-        ranks = found_by(end_well(cluster.start(["bash", "-c", command], as_root | path)))
-    assert [rank["rank"] for rank in ranks] == [0, 1] and {rank["world_size"] for rank in ranks} == {2}
+        output = end_well(cluster.start(["bash", "-c", command], as_root | path))
+    ranks = found_by(output)
+    assert [rank["rank"] for rank in ranks] == [0, 1] and {rank["world_size"] for rank in ranks} == {2}, output
     assert [rank["LOCAL_RANK"] for rank in ranks] == ["0", "1"]
     assert {rank["LOCAL_WORLD_SIZE"] for rank in ranks} == {"2"}
     assert all(rank["bytes_on_node"] > 0 and rank["bytes_pushed"] == 0 for rank in ranks)
