@@ -135,7 +135,11 @@ def _run_rank(
 
     try:
         if init:
+            # A rank whose connections of Gloo stand may end its group while others still wait for theirs, which then
+            # fail: so none starts before all have the group.
+            os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
             make_group()
+            del os.environ["TORCH_DIST_INIT_BARRIER"]
             result = function(*arguments)
         else:
             result = function(make_group, *arguments)
